@@ -1,0 +1,15 @@
+# Debian's libsoci-dev 4.0.3 ships no CMake package.
+find_path(SOCI_INCLUDE_DIR soci/soci.h)
+find_library(SOCI_CORE_LIBRARY soci_core)
+find_library(SOCI_SQLITE3_LIBRARY soci_sqlite3)
+find_library(SOCI_MYSQL_LIBRARY soci_mysql)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(SOCI REQUIRED_VARS SOCI_CORE_LIBRARY SOCI_SQLITE3_LIBRARY SOCI_MYSQL_LIBRARY SOCI_INCLUDE_DIR)
+if(SOCI_FOUND AND NOT TARGET SOCI::core)
+  foreach(part core sqlite3 mysql)
+    string(TOUPPER ${part} _p)
+    add_library(SOCI::${part} UNKNOWN IMPORTED)
+    set_target_properties(SOCI::${part} PROPERTIES IMPORTED_LOCATION "${SOCI_${_p}_LIBRARY}"
+      INTERFACE_INCLUDE_DIRECTORIES "${SOCI_INCLUDE_DIR}")
+  endforeach()
+endif()
