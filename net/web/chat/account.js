@@ -1,0 +1,37 @@
+// Who is logged in, kept across visits and shared by the tabs of one browser. The token lives in
+// localStorage: the server sets no cookies, and the page's policy lets no foreign script near it.
+
+const KEY = 'parley.account';
+
+export function loadAccount() {
+  try {
+    const account = JSON.parse(localStorage.getItem(KEY) ?? 'null');
+    return account && typeof account.token === 'string' ? account : null;
+  } catch {
+    return null;
+  }
+}
+
+export function saveAccount(account) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(account));
+  } catch {
+    // storage refused: logged in for as long as the tab lives
+  }
+}
+
+export function forgetAccount() {
+  try {
+    localStorage.removeItem(KEY);
+    sessionStorage.removeItem('parley.outbox');
+  } catch {
+    // nothing was kept
+  }
+}
+
+/** Another tab logged in, renewed or logged out: `listener(account or null)`. */
+export function watchAccount(listener) {
+  window.addEventListener('storage', (e) => {
+    if (e.key === KEY || e.key === null) listener(loadAccount());
+  });
+}
