@@ -47,6 +47,7 @@ const described = (line) => line.dir === 'in' && isObject(line.body) && !free.ha
 test('a sound recording has no fault and shows all that is documented', () => {
   const report = reportOf(contract, sound)
   assert.deepEqual(report.faults, [])
+  sound.forEach((line, index) => assert.deepEqual(faults(alone(index, () => {})), [], JSON.stringify(line)))
   const missing = documented(contract).filter((name) => !report.seen.has(name))
   assert.deepEqual(missing, ['GET /ws'].filter((name) => missing.includes(name)))
 })
