@@ -22,12 +22,6 @@ from parley.server import BINARY, Server  # noqa: E402
 ROOMY = {"limits.messages_per_s": 100000, "limits.messages_burst": 100000}
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "needs_server" in item.keywords or "server" in getattr(item, "fixturenames", ()):
-            continue
-
-
 def need_binary():
     if not os.access(BINARY, os.X_OK):
         message = f"{BINARY} is missing: build it or set PARLEYD"
@@ -97,3 +91,15 @@ def clients_are_clean():
     close_clients()
     chat_module.OPEN.clear()
     assert not faults, "\n".join(faults)
+
+
+@pytest.fixture
+def alive(server):
+    """Call it after a hostile case: a fresh connection must work on both doors."""
+    def check(which=server):
+        user = which.user()
+        client = which.chat(user)
+        client.fence()
+        client.close()
+        assert which.probe("/livez") == 200
+    return check

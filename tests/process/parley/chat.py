@@ -43,6 +43,7 @@ class Chat(ws.WebSocket):
         super().__init__(sock)
         self.token, self.sample = token, sample
         self.log = []  # every JSON frame received, in order
+        self.sizes = []  # their lengths in bytes
         self.taken = set()  # indices of events that event() has given out
         self.answers = {}  # id -> answer
         self.ops = {}  # id -> op sent
@@ -221,6 +222,7 @@ class Chat(ws.WebSocket):
                 self.faults.append("fragmented frame")
             if len(frame.payload) > 128 * 1024:
                 self.faults.append(f"frame of {len(frame.payload)} bytes")
+            self.sizes.append(len(frame.payload))
             self._frame(json.loads(frame.payload.decode(), object_pairs_hook=no_repeats))
         self.inbox = rest
 
