@@ -107,4 +107,9 @@ std::vector<config_key> describe(const config& c);
 /// The reference page: TOML with a comment per key (secrets masked).
 std::string print_config(const config& c);
 
+/// What a reload makes of a newly loaded config: keys that need a restart keep the running value.
+config reloaded(const config& running, const config& loaded);
+/// The keys that differ and take effect at the next start only.
+std::vector<std::string> waiting_for_restart(const config& running, const config& loaded);
+
 }  // namespace parley

@@ -36,9 +36,16 @@ struct failure {
   std::string message;                           // one English sentence for developers; names the field
   std::optional<std::int64_t> retry_after_ms{};  // for rate_limited, overloaded, unavailable
   int status = 0;                                // HTTP status where it is not the code's own (408, 413, 415, 421, 431)
+  std::string field{};                           // path of what was wrong ("users[3]"), where one field was
 };
 
 inline failure fail(errc code, std::string message) { return failure{code, std::move(message)}; }
+/// A failure of one field; its message is the field and what is wrong with it: "text must be a string".
+inline failure field_failure(errc code, std::string_view field, std::string_view what) {
+  std::string message(field);
+  message.append(field.empty() ? "" : " ").append(what);
+  return failure{code, std::move(message), std::nullopt, 0, std::string(field)};
+}
 
 /// A value or the reason why there is none.
 template <class T> class result {

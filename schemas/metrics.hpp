@@ -26,7 +26,14 @@ struct metric_cell {
 /// 2.5 5 10 (the record's targets 0.1, 0.5 and 1 s are edges); sizes use the same count of buckets in powers of two.
 struct metric_histogram {
   static constexpr std::size_t buckets = 16;
-  std::array<std::atomic<std::int64_t>, buckets + 1> count{};
+  /// Upper edges as the exposition writes them (`le`), for seconds and for sizes; +Inf is the cell behind them.
+  static constexpr std::array<std::string_view, buckets> seconds_edges = {
+      "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025",
+      "0.05",   "0.1",     "0.25",   "0.5",   "1",      "2.5",   "5",    "10"};
+  static constexpr std::array<std::string_view, buckets> size_edges = {
+      "1",   "2",   "4",    "8",    "16",   "32",   "64",    "128",
+      "256", "512", "1024", "2048", "4096", "8192", "16384", "32768"};
+  std::array<std::atomic<std::int64_t>, buckets + 1> count{};  // per bucket, not cumulative
   std::atomic<std::int64_t> sum{0};  // nanoseconds, or units
   void observe_ns(std::int64_t ns);
   void observe_size(std::int64_t n);  // edges 1 2 4 … 32768

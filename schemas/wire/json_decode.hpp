@@ -5,6 +5,8 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "schemas/wire/requests.hpp"
 
@@ -14,6 +16,11 @@ inline constexpr std::size_t max_depth = 32;  // the outermost value is depth 1
 
 /// One frame of parley.v1. A frame that is no JSON object has id `null` and bad_request.
 decoded decode_frame(std::string_view text);
+
+/// The body of an HTTP request as the op of that name, by the same rules; needs no `op` or `id`. `given` are top-level
+/// string fields that come from the path or a header and stand for the body's own ("room", "nonce", "user").
+result<request> decode_body(std::string_view op, std::string_view body,
+                            const std::vector<std::pair<std::string_view, std::string>>& given = {});
 
 /// A JSON document by the same rules (no repeated keys: duplicate_key; depth; no BOM; nothing behind it; strict).
 result<nlohmann::json> parse_strict(std::string_view text);

@@ -26,7 +26,7 @@ std::string error_frame(std::string_view id, const failure& why);
 std::string problem_body(const failure& why);
 
 // ---- fields of answers
-std::string seq_fields(seq_no seq);                                        // room.join, leave, change …
+std::string seq_fields(seq_no seq, bool duplicate = false);                // room.join, leave, change …
 std::string sent_fields(seq_no seq, unix_ms at, bool duplicate, bool deleted = false);
 std::string created_fields(std::string_view room, seq_no seq, bool duplicate = false);
 std::string read_fields(seq_no read_seq, std::int64_t unread, std::int64_t mentions);
@@ -41,8 +41,9 @@ std::string members_fields(std::span<const member_view> members, std::string_vie
 std::string presence_fields(std::span<const member_view> users);
 std::string rooms_fields(std::span<const room_summary> rooms, std::string_view next);     // "rooms":[…],"rooms_next"?
 std::string room_fields(const room_summary& room);                         // one room as HTTP GET answers it
-std::string message_object(const message& m, user_key reader);             // nonce only where the reader sent it
-struct history_page { std::vector<message> messages; seq_no as_of = 0; bool more = false; };
+/// A message as history tells it. Its nonce is told by message.created alone; `reader` is for what is the reader's own.
+std::string message_object(const message& m, user_key reader);
+struct history_page { std::vector<message> messages; seq_no as_of = 0; bool more = false; std::vector<gap> gaps{}; };
 std::string history_fields(const history_page& page, user_key reader);
 struct events_page { std::vector<event> events; bool more = false; std::vector<gap> gaps; };
 std::string events_fields(std::string_view room, const events_page& page, user_key reader);
