@@ -237,6 +237,7 @@ export class Client {
 
   _stopWith(code, reason) {
     this._drop();
+    this.stopCode = code;
     this._setState('stopped');
     this.hooks.onStop(code, reason);
   }

@@ -158,6 +158,7 @@ export class Session {
       const old = store.room(this.opened.shift());
       if (old) old.log.reset();
     }
+    if (!room.log.tail) room.log.reset(); // it was left far back: it opens at its newest page
     store.changed(`room:${id}`);
     store.changed(`log:${id}`);
     if (this.client.online) this._enter(id);
