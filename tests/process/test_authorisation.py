@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from parley.chat import Chat
 from parley.http import HttpConnection
 from parley.wait import keep
 
@@ -213,7 +214,6 @@ def test_leave_in_the_middle_of_a_replay(server):
         done = owner.batch([("message.send", {"room": room, "nonce": f"m{part}-{i}", "text": "y" * 3000})
                             for i in range(60)])
         owner.answer(done[-1])
-    from parley.chat import Chat
     client = Chat.connect(server, b.token, rcvbuf=4096)
     client.post("room.enter", room=room, after_seq=0)
     leave = client.post("room.leave", room=room)

@@ -4,9 +4,11 @@ S85, S90; behaviour rows 88, 90 to 92, 95)."""
 import json
 import sqlite3
 import time
+from urllib.parse import quote
 
 import pytest
 
+from parley import utf8
 from parley.http import HttpConnection
 from parley.wait import until
 
@@ -248,7 +250,6 @@ def test_lone_surrogates(server, home, client, escape):
 
 def test_bad_bytes_over_http(server, home):
     """91: the validator of bodies knows as much UTF-8 as that of frames."""
-    from parley import utf8
     for data in utf8.invalid():
         answer = post_raw(server, home, b'{"nonce":"b","text":"<' + data + b'>"}')
         assert answer.status == 400 and answer.code == "bad_request", data
@@ -330,7 +331,6 @@ def test_injection(server, home, client, value):
             continue
         assert answer["error"]["code"] in ("bad_request", "not_found"), (op, answer)
     assert client.request("users", users=["a"])["users"] == []
-    from urllib.parse import quote
     for path in (f"/rooms/{quote(value, safe='')}", f"/rooms?cursor={quote(value, safe='')}",
                  f"/rooms/{room}/messages?limit={quote(value, safe='')}",
                  f"/rooms/{room}/messages?before_seq={quote(value, safe='')}",
