@@ -86,7 +86,8 @@ struct append_room_change {
   room_settings settings;
 };
 /// Moves a read mark. forward: never back, clamped to the last seq. backward (message.unread): to seq - 1; a seq
-/// that is no live message is not_found.
+/// that is no live message is not_found (refused; what stands behind it is then superseded, since it rests on no number
+/// of this one).
 struct set_read {
   user_key user{};
   seq_no seq = 0;
