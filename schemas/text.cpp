@@ -19,7 +19,7 @@ namespace {
 constexpr UChar32 zwnj = 0x200C;
 constexpr UChar32 zwj = 0x200D;
 
-/// Letters and symbols that show nothing (protocol.md, "blank").
+/// Letters and symbols that show nothing (the contract's "blank").
 bool is_filler(UChar32 c) {
   return c == 0x115F || c == 0x1160 || c == 0x2800 || c == 0x3164 || c == 0xFFA0;
 }

@@ -1,5 +1,5 @@
 // Builds JSON text by appending to a string: no document tree, one allocation per frame as a rule. Every field
-// name of the contract that the server sends stands in this file (protocol.md sections 3 and 4).
+// name of the contract that the server sends stands in this file (asyncapi.yaml, openapi.yaml).
 #include "schemas/wire/json_encode.hpp"
 
 #include <unicode/utf8.h>
@@ -13,7 +13,7 @@ namespace parley::wire {
 
 namespace {
 
-constexpr std::size_t preview_code_points = 100;  // protocol.md: room.updated's `last`
+constexpr std::size_t preview_code_points = 100;  // the contract: room.updated's `last`
 
 void put(std::string& out, std::string_view text) { out.append(text); }
 
