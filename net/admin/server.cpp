@@ -48,7 +48,7 @@ void reload(const services& s, const request&, const responder& out) {
 void check(services& s, const request&, const responder& out) {
   if (s.checking.exchange(true))
     return out(failure{errc::overloaded, "a check is running already", 5000});
-  std::thread([&s, out]() mutable {
+  std::thread([&s, out = responder(out)]() mutable {
     auto found = s.check();
     if (found) {
       response r;
