@@ -554,7 +554,7 @@ def test_passivate_by_the_administrator(server, pair):
     client.close()
     until(lambda: server.admin.post(f"/admin/rooms/{room}/passivate").status == 200
           and room not in [r["room"] for r in server.admin.get("/admin/rooms").json["rooms"]], 5)
-    passive = server.chat(b)
+    server.chat(b)
     again = server.chat(a)
     assert again.send_message(room, "x", "p1")["seq"] == seq
     assert server.admin.post("/admin/rooms/r_missing/passivate").status == 404

@@ -184,6 +184,12 @@ class Chat(ws.WebSocket):
                 raise TimedOut(f"no {what} within {timeout} s; last frames: {self.log[-5:]}")
             self.pump(max(0.005, min(0.25, deadline.left())))
 
+    def event_seen(self, ev):
+        """The last event of that kind among what has come already."""
+        found = [f for f in self.log if f.get("ev") == ev]
+        assert found, f"no {ev} among {self.log[-5:]}"
+        return found[-1]
+
     def mark(self):
         """The number of frames received; events since then are self.log[mark:]."""
         return len(self.log)
