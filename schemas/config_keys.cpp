@@ -223,7 +223,7 @@ std::string suggestion(std::string_view wrong) {
   if (wrong.size() > 100) return {};
   const auto key_of = [](std::string_view name) { return name.substr(name.rfind('.') + 1); };
   std::string closest;
-  auto best = std::max<std::size_t>(2, key_of(wrong).size() / 3) + 1;
+  auto best = std::max<std::size_t>(3, key_of(wrong).size() / 3) + 1;
   for (const auto& row : rows) {
     const auto name = name_of(row);
     // The right key in a wrong section is as close as one slip of the pen.
