@@ -19,6 +19,7 @@ struct SessionPlan {
   std::uint32_t room = 0;     // index into the run's rooms
   std::string room_id;        // as the server names it
   bool enter = true;          // false: stays passive
+  std::uint64_t unread_before = 0;  // what a passive session's counter shows before the run
   std::optional<std::uint64_t> resume_after;  // enter with after_seq
 };
 
