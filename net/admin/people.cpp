@@ -63,7 +63,7 @@ void add_user(const services& s, const request& rq, const responder& out) {
     in.also(field_failure(errc::bad_request, "user", "must be 1 to 64 of A-Z a-z 0-9 _ . : -"));
   if (!in.error() && !u.password.empty()) in.also(check_password(u.password));
   if (!in.error() && !u.display_name.empty())
-    in.also(check_title(u.display_name, 128, "display_name"));
+    in.also(check_title(u.display_name, 64, "display_name"));
   if (in.error()) return out(*in.error());
   const auto folded = fold_name(u.name);
   s.actors().account(std::move(u), [out, folded](result<account_answer> a) {

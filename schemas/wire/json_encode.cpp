@@ -445,7 +445,12 @@ std::string rooms_fields(std::span<const room_summary> rooms, std::string_view n
 
 std::string room_fields(const room_summary& room) {
   std::string out;
-  put_room(out, room);
+  put_room_common(out, room);
+  // One who is no member has no counters and no settings; made-up ones would read as a membership.
+  if (room.my_membership == membership::joined) {
+    put_room_counters(out, room);
+    put_room_mine(out, room);
+  }
   return out;
 }
 

@@ -40,7 +40,7 @@ std::string enter_fields(seq_no last_seq, seq_no read_seq, std::span<const membe
 std::string members_fields(std::span<const member_view> members, std::string_view next);  // next empty: none
 std::string presence_fields(std::span<const member_view> users);
 std::string rooms_fields(std::span<const room_summary> rooms, std::string_view next);     // "rooms":[…],"rooms_next"?
-std::string room_fields(const room_summary& room);                         // one room as HTTP GET answers it
+std::string room_fields(const room_summary& room);                         // as HTTP GET answers it; a non-member: the card
 /// A message as history tells it. Its nonce is told by message.created alone; `reader` is for what is the reader's own.
 std::string message_object(const message& m, user_key reader);
 struct history_page { std::vector<message> messages; seq_no as_of = 0; bool more = false; std::vector<gap> gaps{}; };

@@ -185,6 +185,12 @@ TEST(json_encode, a_room_is_its_line_its_counters_and_what_is_ones_own) {
   EXPECT_EQ(full["last"], json::parse(R"({"seq":9,"sender":"u_anna","text":"hej","at":12})"));
 }
 
+TEST(json_encode, a_room_of_which_one_is_no_member_is_its_card) {
+  auto r = a_room();
+  r.my_membership = membership::left;
+  EXPECT_EQ(fields(room_fields(r)), json::parse(R"({"room":"r_1","name":"Tea","kind":"public","last_seq":9,"online":2,"members":3})"));
+}
+
 TEST(json_encode, a_message_in_history_has_lists_and_no_nonce) {
   EXPECT_EQ(parsed(message_object(a_message(), user_key{1})), json::parse(
       R"({"seq":5,"at":1700000000000,"sender":"u_anna","text":"hej","mentions":[],"hashtags":[],"reactions":[]})"));

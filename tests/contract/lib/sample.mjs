@@ -36,7 +36,7 @@ export function httpLines(contract) {
     const direct = examples(group)[name]
     if (direct !== undefined) return list(direct)[0]
     if (group === 'admin') return Object.values(examples('admin')[`${name}s`])[0][0]
-    return name === 'room' ? examples('answers').hello.rooms[0] : { user: 'u_anna', name: 'anna', display_name: 'Anna' }
+    return { user: 'u_anna', name: 'anna', display_name: 'Anna' } // a profile, which is the common one's
   }
   for (const { template, methods } of contract.operations)
     for (const [method, operation] of Object.entries(methods)) {
