@@ -6,6 +6,12 @@
 
 namespace parley::storage {
 
+#ifdef PARLEY_FAULTS
+inline constexpr bool faults_built_in = true;
+#else
+inline constexpr bool faults_built_in = false;
+#endif
+
 struct faults {
   std::int64_t commit_delay_ms = 0;  // each COMMIT waits this long before it
   std::int64_t sync_off = 0;         // 1: synchronous=OFF, whatever the durability

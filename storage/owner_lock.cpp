@@ -64,10 +64,7 @@ result<std::shared_ptr<void>> take_lock(const std::string& data_dir, const std::
   namespace fs = std::filesystem;
   auto lock = std::make_shared<held>();
   if (auto why = lock_file((fs::path(data_dir) / "parleyd.lock").string(), *lock)) return *why;
-  std::error_code ignored;
-  const auto folder = fs::absolute(database).parent_path();
-  if (!fs::equivalent(folder, data_dir, ignored))
-    if (auto why = lock_file(database + ".lock", *lock)) return *why;
+  if (auto why = lock_file(database + ".lock", *lock)) return *why;
   return std::shared_ptr<void>(std::move(lock));
 }
 

@@ -157,9 +157,12 @@ bool read_cursor(std::string_view text, integer& at, integer& key) {
   }
   const auto colon = plain.find(':');
   if (colon == plain.npos) return false;
-  const auto* end = plain.data() + plain.size();
-  return std::from_chars(plain.data(), plain.data() + colon, at).ptr == plain.data() + colon &&
-         std::from_chars(plain.data() + colon + 1, end, key).ptr == end;
+  const auto whole = [](const char* from, const char* to, integer& value) {
+    const auto [end, error] = std::from_chars(from, to, value);
+    return error == std::errc{} && end == to;
+  };
+  return whole(plain.data(), plain.data() + colon, at) &&
+         whole(plain.data() + colon + 1, plain.data() + plain.size(), key);
 }
 
 struct session {

@@ -69,9 +69,9 @@ struct session {
   static connection configured(const sqlite_writer_options& o, metrics& m) {
     connection c(o.path, connection::mode::read_write, &m);
     c.run("pragma journal_mode=wal");
-    c.run(o.inject.sync_off != 0 ? "pragma synchronous=off"
-          : o.full               ? "pragma synchronous=full"
-                                 : "pragma synchronous=normal");
+    c.run(faults_built_in && o.inject.sync_off != 0 ? "pragma synchronous=off"
+          : o.full                                  ? "pragma synchronous=full"
+                                                    : "pragma synchronous=normal");
     c.run("pragma wal_autocheckpoint=0");
     c.run("pragma journal_size_limit=67108864");
     c.run("pragma cache_size=-" + std::to_string(o.cache_kib));
@@ -242,9 +242,9 @@ class sqlite_writer final : public writer_store {
 
   void commit_now(bool hang) {
     const auto number = ++commit_number_;
-    if (o_.inject.commit_delay_ms > 0) sleep_ms(o_.inject.commit_delay_ms);
+    if (faults_built_in && o_.inject.commit_delay_ms > 0) sleep_ms(o_.inject.commit_delay_ms);
     if (hang) sleep_ms(o_.inject.storage_hang_ms);
-    if (o_.inject.commit_fail > 0 && number % o_.inject.commit_fail == 0)
+    if (faults_built_in && o_.inject.commit_fail > 0 && number % o_.inject.commit_fail == 0)
       throw commit_unknown{sql_error(lite::io_error, "injected: COMMIT failed")};
     try {
       s_->commit.execute();
@@ -256,12 +256,13 @@ class sqlite_writer final : public writer_store {
     }
     m_.commits.add();
     if (s_->wal_pages < s_->copied) s_->copied = 0;  // the WAL was begun anew
-    if (o_.inject.commit_lost_answer > 0 && number % o_.inject.commit_lost_answer == 0)
+    if (faults_built_in && o_.inject.commit_lost_answer > 0 &&
+        number % o_.inject.commit_lost_answer == 0)
       throw commit_unknown{sql_error(lite::io_error, "injected: COMMIT's answer was lost")};
   }
 
   bool hangs(const std::vector<room_share>& shares) const {
-    if (o_.inject.storage_hang_ms == 0) return false;
+    if (!faults_built_in || o_.inject.storage_hang_ms == 0) return false;
     for (const auto& share : shares)
       for (const auto& change : share.changes)
         if (const auto* a = std::get_if<append_message>(&change.what);
