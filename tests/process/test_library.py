@@ -10,13 +10,19 @@ import threading
 
 import pytest
 
-from parley import frames, metrics, tokens, ws
+from parley import frames, metrics, record, tokens, ws
 from parley.chat import Chat, Error
 from parley.frames import FramingError
 from parley.http import HttpConnection
 from parley.wait import TimedOut, keep, until
 
 pytestmark = pytest.mark.quick
+
+
+@pytest.fixture(autouse=True)
+def unrecorded(monkeypatch):
+    """What these servers say is no traffic of Parley's."""
+    monkeypatch.setattr(record, "_DIR", None)
 
 
 class Tiny:

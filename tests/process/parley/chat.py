@@ -12,6 +12,7 @@ from . import frames, record, ws
 from .wait import Deadline, TimedOut
 
 _ids = itertools.count(1)
+_conns = itertools.count(1)
 OPEN = weakref.WeakSet()  # every client made, so that the end of a test can look and close
 
 SEQ_EVENTS = {
@@ -42,6 +43,7 @@ class Chat(ws.WebSocket):
     def __init__(self, sock, token=None, sample=False):
         super().__init__(sock)
         self.token, self.sample = token, sample
+        self.conn = f"w{next(_conns)}"  # names this connection in the recording
         self.log = []  # every JSON frame received, in order
         self.sizes = []  # their lengths in bytes
         self.taken = set()  # indices of events that event() has given out
@@ -83,7 +85,7 @@ class Chat(ws.WebSocket):
         body = {"op": op, "id": id, **fields}
         self.ops[id] = op
         self._remember(body)
-        record.write("out", "ws", body, sample=self.sample, op=op)
+        record.write("out", "ws", body, sample=self.sample, op=op, conn=self.conn)
         self.text(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         return id
 
@@ -95,7 +97,7 @@ class Chat(ws.WebSocket):
             body = {"op": op, "id": id, **fields}
             self.ops[id] = op
             self._remember(body)
-            record.write("out", "ws", body, sample=self.sample, op=op)
+            record.write("out", "ws", body, sample=self.sample, op=op, conn=self.conn)
             out += frames.build(frames.TEXT, json.dumps(body, ensure_ascii=False))
             ids.append(id)
         self.send(out, timeout=30)
@@ -103,8 +105,11 @@ class Chat(ws.WebSocket):
 
     def raw(self, text, hostile=True):
         """Send text or bytes as one text frame; recorded as hostile unless told otherwise."""
-        record.write("out", "ws", text if isinstance(text, (bytes, bytearray)) else text[:65536],
-                     hostile=True if hostile else None)
+        try:
+            body = json.loads(text)
+        except (ValueError, UnicodeDecodeError, RecursionError):
+            body = text if isinstance(text, (bytes, bytearray)) else text[:65536]
+        record.write("out", "ws", body, hostile=True if hostile else None, conn=self.conn)
         self.text(text)
 
     def hostile(self, op, *, id=None, **fields):
@@ -112,7 +117,8 @@ class Chat(ws.WebSocket):
         id = next(_ids) if id is None else id
         body = {"op": op, "id": id, **fields}
         self.ops[id] = op
-        record.write("out", "ws", body, op=op if isinstance(op, str) else None, hostile=True)
+        record.write("out", "ws", body, op=op if isinstance(op, str) else None, hostile=True,
+                     conn=self.conn)
         self.text(json.dumps(body))
         return self.answer(id)
 
@@ -208,9 +214,21 @@ class Chat(ws.WebSocket):
                 if f.get("ev") == "message.created" and f.get("room") == room]
 
     def wait_seq(self, room, seq, timeout=10.0):
-        """Wait until an event of `room` with that seq or a higher one has come."""
-        self.find(lambda f: f.get("room") == room and f.get("ev") in SEQ_EVENTS and f["seq"] >= seq,
-                  timeout, f"seq {seq} of {room}")
+        """Wait until an event of `room` with that seq or a higher one has come, taken or not."""
+        deadline = Deadline(timeout)
+        at = 0
+        while True:
+            while at < len(self.log):
+                frame = self.log[at]
+                at += 1
+                if frame.get("room") == room and frame.get("ev") in SEQ_EVENTS \
+                        and frame["seq"] >= seq:
+                    return
+            if self.ended is not None:
+                raise EOFError(f"waiting for seq {seq}: connection ended: {self.ended}")
+            if deadline.passed():
+                raise TimedOut(f"no seq {seq} of {room} within {timeout} s: {self.log[-2:]}")
+            self.pump(max(0.005, min(0.25, deadline.left())))
 
     # what is checked on every frame
 
@@ -235,7 +253,8 @@ class Chat(ws.WebSocket):
     def _frame(self, body):
         id = body.get("re")
         op = self.ops.get(id) if isinstance(id, (str, int)) else None
-        record.write("in", "ws", body, sample=self.sample, op=op, ev=body.get("ev"))
+        record.write("in", "ws", body, sample=self.sample, op=op, ev=body.get("ev"),
+                     conn=self.conn)
         self.log.append(body)
         if "re" in body:
             if id is not None:

@@ -3,12 +3,16 @@
 Used by the tests of the HTTP API and of hostile framing. http.client would mend what we break.
 """
 
+import itertools
 import json
 import select
 
 from . import record, ws
 from .chat import no_repeats
 from .wait import Deadline, TimedOut
+
+
+_conns = itertools.count(1)
 
 
 class Response:
@@ -45,6 +49,7 @@ class HttpConnection:
         self.timeout = timeout
         self.sock = ws.connect(address, timeout=timeout)
         self.buffer = b""
+        self.name = f"h{next(_conns)}"  # names this connection in the recording
 
     def __enter__(self):
         return self
@@ -132,10 +137,10 @@ class HttpConnection:
             value = value if isinstance(value, bytes) else value.encode("latin-1")
             out += name.encode() + b": " + value + b"\r\n"
         record.write("out", "http", body, method=method, path=path,
-                     hostile=True if hostile else None)
+                     hostile=True if hostile else None, conn=self.name)
         self.send(out + b"\r\n" + data)
         answer = self.response(timeout, head_only=method == "HEAD")
-        note(method, path, answer)
+        note(method, path, answer, self.name)
         return answer
 
     def closed_within(self, seconds):
@@ -155,7 +160,7 @@ class HttpConnection:
         return False
 
 
-def note(method, path, answer):
+def note(method, path, answer, conn):
     """Put a response into the recording."""
     kind = answer.header("content-type") or ""
     body = answer.body
@@ -167,7 +172,7 @@ def note(method, path, answer):
     elif kind.startswith("text/"):
         body = body.decode("utf-8", "replace")[:2000]
     record.write("in", "http", body if body != b"" else None, method=method, path=path,
-                 status=answer.status, content_type=kind or None)
+                 status=answer.status, content_type=kind or None, conn=conn)
 
 
 class Api:

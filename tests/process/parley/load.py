@@ -36,6 +36,7 @@ class Link:
         self.ids = itertools.count(1)
         self.lost = False
         self.faults = []
+        self.writer = self.task = None
 
     async def open(self, address, host, token):
         self.reader, self.writer = await asyncio.open_connection(*address)
@@ -71,7 +72,7 @@ class Link:
 
     def _frame(self, body):
         op = self.ops.pop(body["re"], None) if "re" in body else None
-        record.write("in", "ws", body, sample=True, op=op, ev=body.get("ev"))
+        record.write("in", "ws", body, sample=True, op=op, ev=body.get("ev"), conn=self.name)
         if "re" in body:
             future = self.waiting.pop(body["re"], None)
             if op == "room.enter" and body.get("ok"):
@@ -87,7 +88,7 @@ class Link:
             raise Lost()
         id = next(self.ids)
         body = {"op": op, "id": id, **fields}
-        record.write("out", "ws", body, sample=True, op=op)
+        record.write("out", "ws", body, sample=True, op=op, conn=self.name)
         future = asyncio.get_running_loop().create_future()
         self.waiting[id], self.ops[id] = future, op
         self.writer.write(frames.build(frames.TEXT, json.dumps(body)))
@@ -97,8 +98,9 @@ class Link:
         return await self.post(op, **fields)
 
     async def close(self):
-        self.writer.close()
-        if hasattr(self, "task"):
+        if self.writer is not None:
+            self.writer.close()
+        if self.task is not None:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
 
@@ -193,6 +195,7 @@ class Person:
         if jobs:
             await asyncio.gather(*jobs)
         while not link.lost and not self.world.stopped:
+            await self._retry(link)
             await asyncio.wait([link.task], timeout=0.1)
 
     async def _enter(self, link, room):
@@ -228,6 +231,7 @@ class Person:
     # sending
 
     async def _attempt(self, link, cid):
+        """One send and its answer; False where the connection was lost meanwhile."""
         room, text, _ = self.open[cid]
         t0 = time.monotonic()
         line = dict(k="send", p=self.user.id, conn=link.name, user=self.user.id, room=room, cid=cid,
@@ -236,7 +240,7 @@ class Person:
             answer = await link.post("message.send", room=room, nonce=cid, text=text)
         except Lost:
             self.world.note(**line, t1=time.monotonic(), res="info")
-            raise
+            return False
         t1 = time.monotonic()
         if answer.get("ok"):
             self.world.note(**line, t1=t1, res="ok", seq=answer["seq"],
@@ -244,10 +248,12 @@ class Person:
         else:
             self.world.note(**line, t1=t1, res="fail", code=answer["error"]["code"])
         del self.open[cid]
+        return True
 
     async def _retry(self, link):
         for cid in list(self.open):
-            await self._attempt(link, cid)
+            if not await self._attempt(link, cid):
+                raise Lost()
 
     async def _send_on(self, link):
         running = set()
@@ -261,11 +267,9 @@ class Person:
             await asyncio.sleep(0.012)
             if len(running) >= self.window:
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-        for result in await asyncio.gather(*running, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
+                if not all([task.result() for task in done]):
+                    break
+        await asyncio.gather(*running)
 
     async def _read_on(self, link):
         while not self.world.over and not link.lost:
