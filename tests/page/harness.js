@@ -117,6 +117,17 @@ export class Server {
     return text ? JSON.parse(text) : {};
   }
 
+  /** An invitation code, made through the admin listener. */
+  async invitation() {
+    const admin = /^admin=(.*)$/m.exec(readFileSync(path.join(this.data, 'parleyd.ports'), 'utf8'))[1];
+    const token = readFileSync(path.join(this.data, 'admin.token'), 'utf8').trim();
+    const response = await fetch(`http://${admin}/admin/invitations`, { method: 'POST', headers: { Authorization: `Bearer ${token}` } });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`invitation: ${response.status} ${text}`);
+    const made = JSON.parse(text);
+    return made.code ?? made.invitation;
+  }
+
   /** A registered and logged-in user: {user, name, token}. */
   async account(name, display) {
     await this.api('POST', '/users', { body: { name, password: PASSWORD, display_name: display ?? name } });

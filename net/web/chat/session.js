@@ -509,6 +509,7 @@ export class Session {
   /** Wishes the read mark at `seq`; sent at most every READ_EVERY_MS, and only forward. */
   markRead(room, seq) {
     if (seq <= room.read_seq || seq <= (this.readWanted.get(room.id) ?? 0)) return;
+    room.seen = Math.max(room.seen, seq);
     this.readWanted.set(room.id, seq);
     if (!this.readTimer) {
       this._sendReads();

@@ -67,6 +67,7 @@ export class Store {
         unread: 0,
         mentions: 0,
         read_seq: 0,
+        seen: 0, // what this page has marked, its answer come or not
         countSeq: 0, // unread and mentions are exact as of this seq
         pinned: false,
         order: 0,
@@ -120,6 +121,7 @@ export class Store {
       room.countSeq = 0;
       room.last_seq = 0;
       room.read_seq = 0;
+      room.seen = 0;
       room.people.clear();
       room.peopleKnown = false;
       this.changed(`log:${room.id}`);
@@ -197,9 +199,12 @@ export class Store {
         break;
       case 'member.joined':
         this.mergeUser(ev);
-        if (!room.people.has(ev.user)) room.members++;
-        if (room.people.size < MEMBERS_MAX) {
-          room.people.set(ev.user, { role: ev.role ?? 'member', online: room.people.get(ev.user)?.online ?? false });
+        if (!room.people.has(ev.user)) {
+          // One who comes by themselves is here; `presence` says when they go.
+          const here = !ev.by || ev.by === ev.user;
+          room.members++;
+          if (here) room.online++;
+          if (room.people.size < MEMBERS_MAX) room.people.set(ev.user, { role: ev.role ?? 'member', online: here });
         }
         break;
       case 'member.changed':
@@ -208,6 +213,7 @@ export class Store {
         if (ev.role && ev.user === this.me?.user && room.role) room.role = ev.role;
         break;
       case 'member.left':
+        if (room.people.get(ev.user)?.online) room.online = Math.max(0, room.online - 1);
         room.people.delete(ev.user);
         room.typing.delete(ev.user);
         room.members = Math.max(0, room.members - 1);

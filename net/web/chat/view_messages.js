@@ -32,7 +32,6 @@ export class MessagesView {
     this.sizes = new ResizeObserver(() => this._settle());
     this.sizes.observe(this.scroller);
     this.sizes.observe(this.list);
-    this.draw();
   }
 
   destroy() {
@@ -41,7 +40,9 @@ export class MessagesView {
 
   // ---- drawing
 
+  /** Draws what changed. Places need sizes: before the list is on the page there is nothing to do. */
   draw() {
+    if (!this.element.isConnected) return;
     const { room } = this;
     const { log } = room;
     if (log.generation !== this.generation) {
@@ -54,7 +55,7 @@ export class MessagesView {
       this._reconcile([{ key: 'loading', make: () => h('p', { class: 'between' }, t('room.loading')), sign: '' }, ...this._outbox(null)]);
       return;
     }
-    if (this.divider === null) this.divider = room.read_seq;
+    if (this.divider === null) this.divider = Math.max(room.read_seq, room.seen);
     const anchor = this._anchor();
     this._reconcile(this._items());
     if (!this.placed) this._place();

@@ -91,6 +91,7 @@ export class RoomView {
     this.composer.onsent = () => this.messages.toLatest();
     replace(this.body, h('div', { class: 'talk' }, this.messages.element, this.typingLine, this.composer.element));
     this.composer.shown();
+    this.messages.draw();
     // A finger would call up the keyboard; a pointer has one already.
     if (matchMedia('(pointer: fine)').matches && this.element.isConnected) this.composer.focus();
   }
