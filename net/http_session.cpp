@@ -76,7 +76,10 @@ class session final : public std::enable_shared_from_this<session> {
         admin_(admin) {
     counters().connections_http.add();
   }
-  ~session() { counters().connections_http.add(-1); }
+  ~session() {
+    counters().connections_http.add(-1);
+    if (!handed_over_) counters().connections_total.add();  // a WebSocket counts itself
+  }
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
@@ -352,6 +355,7 @@ class session final : public std::enable_shared_from_this<session> {
   }
 
   void hand_over() {
+    handed_over_ = true;
     at_ = at::gone;
     error_code ignored;
     socket_.cancel(ignored);
@@ -500,7 +504,7 @@ class session final : public std::enable_shared_from_this<session> {
 
   at at_ = at::head;
   bool reading_ = false, writing_ = false, eof_ = false, pumping_ = false, armed_ = false;
-  bool websocket_ = false, barrier_ = false, barrier_next_ = false;
+  bool websocket_ = false, handed_over_ = false, barrier_ = false, barrier_next_ = false;
   std::int64_t since_ = 0, body_since_ = 0, write_since_ = 0, armed_until_ = 0;
   std::size_t checked_ = 0, lingered_ = 0;
   std::uint64_t requests_ = 0;

@@ -55,19 +55,23 @@ bool names_etag(std::string_view list, std::string_view etag) {
   return false;
 }
 
-response packed_response(const packed_file& file, const std::string& etag, const std::string* if_none_match) {
+response packed_response(const packed_file& file, const std::string& etag,
+                         const std::string* if_none_match) {
   response r;
   r.content_type = media_type(file.name);
   r.no_store = false;
-  // Kept, but asked for again each time: a new version of the program shows at once, at the price of a 304.
+  // Kept, but asked for again each time: a new version of the program shows at once, at the price
+  // of a 304.
   r.headers.emplace_back("Cache-Control", "no-cache");
   r.headers.emplace_back("ETag", etag);
   r.headers.emplace_back("Content-Security-Policy", policy);
   r.headers.emplace_back("Referrer-Policy", "no-referrer");
   r.headers.emplace_back("Cross-Origin-Opener-Policy", "same-origin");
   r.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
-  if (if_none_match != nullptr && names_etag(*if_none_match, etag)) r.status = 304;
-  else r.packed = file.data;
+  if (if_none_match != nullptr && names_etag(*if_none_match, etag))
+    r.status = 304;
+  else
+    r.packed = file.data;
   return r;
 }
 

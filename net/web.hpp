@@ -10,7 +10,8 @@ namespace parley::net::http {
 void add_web_routes(router& to);
 
 /// The answer for one file: 200, or 304 where If-None-Match names its ETag.
-response packed_response(const packed_file& file, const std::string& etag, const std::string* if_none_match);
+response packed_response(const packed_file& file, const std::string& etag,
+                         const std::string* if_none_match);
 /// A strong entity tag, quoted: a digest of the content.
 std::string etag_of(std::string_view data);
 /// Whether an If-None-Match value names the tag (RFC 9110 13.1.2: weakly compared).

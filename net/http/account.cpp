@@ -14,7 +14,7 @@ void add_account_routes(services& s);
 namespace {
 
 constexpr std::size_t display_name_max = 64;  // code points; common.schema.json
-constexpr std::size_t picture_max = 1000;      // bytes
+constexpr std::size_t picture_max = 1000;     // bytes
 constexpr std::size_t password_bytes_max = 1024;
 constexpr std::size_t device_max = 256;  // bytes
 

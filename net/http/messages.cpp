@@ -1,6 +1,4 @@
 // Messages over HTTP: pages of history, sending, the read mark.
-#include <nlohmann/json.hpp>
-
 #include "net/http/services.hpp"
 #include "schemas/ids.hpp"
 #include "schemas/wire/json_decode.hpp"
@@ -42,12 +40,6 @@ void send(const services& s, const request& rq, const responder& out) {
   auto nonce = nonce_of(rq.head);
   if (!nonce) return out(nonce.error());
   std::vector<std::pair<std::string_view, std::string>> given = {{"room", rq.params[0]}};
-  if (nonce->empty()) {
-    // Neither header nor field: the server makes one, so a retry is another message, as such a
-    // client expects.
-    const auto doc = wire::parse_strict(rq.body);
-    if (doc && doc->is_object() && !doc->contains("nonce")) *nonce = make_id("h_");
-  }
   if (!nonce->empty()) given.emplace_back("nonce", *nonce);
   auto r = wire::decode_body("message.send", rq.body, given);
   if (!r) return out(r.error());
