@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 from parley import chat as chat_module  # noqa: E402
 from parley import server as server_module  # noqa: E402
 from parley.server import BINARY, Server  # noqa: E402
+from parley.wait import SLOWNESS, until  # noqa: E402
 
 # Limits out of the way of tests that are not about them.
 ROOMY = {"limits.messages_per_s": 100000, "limits.messages_burst": 100000}
@@ -73,8 +74,19 @@ def make_server(binary):
 
 @pytest.fixture(scope="module")
 def server(make_server, request):
-    """The module's server, made with the module's SETS."""
-    return make_server(sets=getattr(request.module, "SETS", None))
+    """The module's server, made with the module's SETS. At the end its sessions are gone and its
+    memory is back near where it began."""
+    server = make_server(sets=getattr(request.module, "SETS", None))
+    base = server.rss()
+    yield server
+    close_clients()
+    if not server.alive():
+        return
+    until(lambda: not server.admin.get("/admin/sessions").json["sessions"], 10,
+          "the last sessions are gone")
+    if SLOWNESS == 1:  # a sanitizer keeps what was freed
+        until(lambda: server.rss() <= base + 64 * 1024, 10,
+              lambda: f"memory is back: {base} KiB at the start, {server.rss()} KiB now")
 
 
 def close_clients():

@@ -51,7 +51,7 @@ def test_two_origins(server):
 def test_own_origin_and_configured_ones(server, make_server):
     WebSocket.open(server.address, headers=[("Origin", "https://chat.example")]).close()
     other = make_server(sets={"server.public_url": "https://chat.example",
-                              "server.allowed_origins": '["https://app.example:8443"]'})
+                              "server.allowed_origins": "https://app.example:8443"})
     WebSocket.open(other.address, headers=[("Origin", "https://app.example:8443")]).close()
     refused(other, 403, headers=[("Origin", "https://app.example")])
 
@@ -353,7 +353,7 @@ def test_connections_per_address(make_server):
 
     until(again, 3, "a place is free again", every=0.05)
     proxied = make_server(sets={"limits.connections_per_address": 5,
-                                "server.trusted_proxies": '["127.0.0.1"]'})
+                                "server.trusted_proxies": "127.0.0.1"})
     for i in range(12):
         held.append(WebSocket.open(proxied.address,
                                    headers=[("X-Forwarded-For", f"203.0.113.{i}")]))
