@@ -3,9 +3,11 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <thread>
 
 #include "actors/room_actor.hpp"
 #include "schemas/text.hpp"
+#include "storage/faults.hpp"
 
 namespace parley {
 namespace {
@@ -147,6 +149,10 @@ void room::look_up_nonce(const op_ptr& o, const failure& otherwise) {
 }
 
 void room::on(const wire::message_send& r, const op_ptr& o) {
+  if constexpr (storage::faults_built_in)
+    if (static const auto stuck = storage::read_faults().stuck_room_ms;
+        stuck > 0 && r.text == "!stuck")
+      std::this_thread::sleep_for(std::chrono::milliseconds(stuck));
   // A known nonce is answered before every other check.
   if (const auto* k = state_.nonce(o->who.key, r.nonce)) {
     if (k->seq != 0)

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "actors/metered.hpp"
+#include "storage/faults.hpp"
 
 namespace parley {
 namespace {
@@ -58,7 +59,24 @@ class writer final : public metered<writer_actor::base> {
     room_link_ptr from;
     std::uint64_t generation = 0;
     std::vector<std::int64_t> proposed_ns;
+    bool told = false;  // by a fault
   };
+
+  /// The fault ack_before_commit: what a server does that takes a wish for a commit. The checkers
+  /// must see it.
+  void lie(const std::vector<storage::room_share>& run, const std::vector<std::size_t>& which,
+           std::vector<entry>& entries) {
+    for (std::size_t k = 0; k < run.size(); ++k) {
+      bool messages = true;
+      for (const auto& c : run[k].changes)
+        messages &= std::holds_alternative<storage::append_message>(c.what);
+      if (!messages) continue;
+      auto results = std::make_shared<std::vector<storage::change_result>>(run[k].changes.size());
+      auto& e = entries[which[k]];
+      e.told = true;
+      send(e.from->actor, commit_done{e.generation, std::move(results), steady_ns()});
+    }
+  }
 
   void on_proposal(const proposal& p, const room_link_ptr& from) {
     if (p.share->changes.empty()) return;
@@ -117,6 +135,8 @@ class writer final : public metered<writer_actor::base> {
       run.push_back(std::move(shares[i]));
     }
     auto started = steady_ns();
+    if constexpr (storage::faults_built_in)
+      if (faults_.ack_before_commit != 0) lie(run, which, entries);
     if (!run.empty()) {
       mark_busy scope(*gate_);
       for (auto i : which)
@@ -140,18 +160,21 @@ class writer final : public metered<writer_actor::base> {
     metrics_.stages[static_cast<std::size_t>(stage::store)].observe_ns(ended - started);
     gate_->depth.fetch_sub(changes);
     metrics_.writer_queue.set(gate_->depth.load());
-    for (std::size_t i = 0; i < entries.size(); ++i)
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].told) continue;
       send(entries[i].from->actor,
            commit_done{
                entries[i].generation,
                std::make_shared<std::vector<storage::change_result>>(std::move(results[i].results)),
                ended});
+    }
   }
 
   void arm_idle(std::int64_t ms) {
     delayed_send(this, std::chrono::milliseconds(ms < 100 ? 100 : ms), writer_idle{});
   }
 
+  storage::faults faults_ = storage::read_faults();
   std::unique_ptr<storage::writer_store> store_;
   std::shared_ptr<writer_gate> gate_;
   metrics& metrics_;

@@ -32,6 +32,10 @@ faults read_faults() {
       f.storage_hang_ms = value;
     else if (name == "commit_fail")
       f.commit_fail = value;
+    else if (name == "ack_before_commit")
+      f.ack_before_commit = value;
+    else if (name == "stuck_room_ms")
+      f.stuck_room_ms = value;
     else if (name == "commit_lost_answer")
       f.commit_lost_answer = value;
     else {
