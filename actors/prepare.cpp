@@ -48,6 +48,11 @@ void prepare(op& o, const config& c, rate_bucket* bucket, metrics& counters) {
         o.refuse = failure{errc::rate_limited, "too many messages", wait};
       }
     }
+  } else if (const auto* n = std::get_if<wire::room_create>(&o.what)) {
+    std::string members;
+    for (const auto& id : n->members)
+      members += id + "\n";
+    o.hash = hash_of({"create", n->name, to_string(n->kind), to_string(n->history), members});
   } else if (const auto* j = std::get_if<wire::room_join>(&o.what)) {
     o.hash = hash_of({"join", j->room});
   } else if (const auto* l = std::get_if<wire::room_leave>(&o.what)) {

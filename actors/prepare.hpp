@@ -73,6 +73,7 @@ template <class Self> void answer_users(Self* self, const context_ptr& ctx, op_p
 template <class Self> void create_room(Self* self, const context_ptr& ctx, op_ptr o) {
   if (auto why = check_create(std::get<wire::room_create>(o->what), o->who.id))
     return o->to.fail(*why);
+  prepare(*o, ctx->settings(), nullptr, ctx->counters);
   resolve_people(self, ctx, o, [self, ctx, o] {
     if (o->refuse) return o->to.fail(*o->refuse);
     self->send(ctx->directory, create_op{o});

@@ -73,8 +73,9 @@ bool room::propose(op_ptr o, std::vector<storage::change> changes, bool structur
   share->room = ref_.key;
   share->term = state_.row().term;
   share->changes = std::move(changes);
-  // What the first numbered change of the share builds on.
-  share->expected_head = state_.head();
+  // What the first numbered change of the share builds on; one without a number, on all that was
+  // decided.
+  share->expected_head = state_.decided_head();
   for (const auto& c : share->changes) {
     seq_no first = 0;
     std::visit(
@@ -283,9 +284,10 @@ void room::on(const wire::room_leave& r, const op_ptr& o) {
     c.nonce = nonce;
     std::vector<storage::change> changes;
     changes.push_back(std::move(c));
-    propose(
-        o, std::move(changes), false, [this, o](results) { refuse(o, state_.outsider()); },
-        [this, o](const storage::change_result& d) { answer_duplicate(o, d); });
+    propose(o, std::move(changes), false, [this, o](results found) {
+      if (!found.front().found) return refuse(o, state_.outsider());
+      answer_duplicate(o, found.front());
+    });
     return;
   }
   auto steps = state_.leave(o->who.key, ctx_->now());
@@ -643,6 +645,7 @@ void room::propose_create(op_ptr o) {
   }
   storage::change change;
   change.what = std::move(c);
+  change.nonce = nonce_of(o, r.nonce);
   std::vector<storage::change> changes;
   changes.push_back(std::move(change));
   propose(
@@ -653,7 +656,10 @@ void room::propose_create(op_ptr o) {
       },
       [this, o](const storage::change_result& d) {
         // The pair has a room already, or the nonce is known: that room's id; this one never was.
-        answer(o, wire::created_fields(d.room_id, d.seq, true));
+        if (!d.request_hash.empty() && d.request_hash != o->hash)
+          refuse(o, fail(errc::conflict, "another room was made under this nonce"));
+        else
+          answer(o, wire::created_fields(d.room_id, d.seq, true));
         create_ = nullptr;
         life_ = life::missing;
         fail_waiting(fail(errc::not_found, "no such room"));

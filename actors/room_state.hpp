@@ -43,7 +43,8 @@ class room_state {
 
   // ---- looking
   const storage::room_row& row() const { return row_; }
-  seq_no head() const { return row_.head_seq; }        // committed
+  seq_no head() const { return row_.head_seq; }  // committed
+  seq_no decided_head() const { return next_seq_; }
   std::int64_t head_n() const { return row_.head_n; }  // committed
   const member* find(user_key user) const;
   member* find(user_key user);

@@ -161,8 +161,14 @@ struct room_writer::statements {
     text = a.text;
     reply = a.reply_to ? std::optional<integer>(*a.reply_to) : std::nullopt;
     if (written(message.change()) == 0) {
-      if (!known_message(a.sender, a.nonce, r)) refuse(internal("a nonce is known and not found"));
-      r.what = outcome::duplicate;
+      if (known_message(a.sender, a.nonce, r)) {
+        r.what = outcome::duplicate;
+        return false;
+      }
+      if (!a.reply_to) refuse(internal("a nonce is known and not found"));
+      // What was decided behind it stands on a number that it does not take: it is proposed anew.
+      r.what = outcome::refused;
+      r.why = fail(errc::not_found, "reply_to: no such message");
       return false;
     }
     add_event(a.seq, event_kind::message_created, a.sender, 0, a.at, std::nullopt);
@@ -252,7 +258,8 @@ struct room_writer::statements {
     } else {
       const bool member = read_mark.first();
       if (!member || a.backward) {
-        // It gave no number, so that what stands behind it must not fail with it: it is proposed anew.
+        // It gave no number, so that what stands behind it must not fail with it: it is proposed
+        // anew.
         r.what = outcome::refused;
         r.why = fail(errc::not_found, member ? "seq is no message" : "not a member");
         return false;
@@ -356,8 +363,23 @@ struct room_writer::statements {
     return false;
   }
 
+  /// Whether an op that is no message was made under this nonce.
+  void find_op(const storage::op_nonce& o, change_result& r) {
+    user = raw(o.user);
+    nonce = o.nonce;
+    r.found = first_op.first();
+    if (!r.found) return;
+    r.seq = out_seq;
+    r.at = out_at;
+    r.request_hash = out_hash;
+  }
+
   bool apply(const change& ch, change_result& r) {
     room = raw(share->room);
+    if (ch.nonce && std::holds_alternative<find_nonce>(ch.what)) {
+      find_op(*ch.nonce, r);
+      return true;
+    }
     if (const auto* make = std::get_if<create_room>(&ch.what)) return apply(*make, r, ch.nonce);
     const bool numbered = std::holds_alternative<append_member>(ch.what) ||
                           std::holds_alternative<append_room_change>(ch.what);

@@ -24,10 +24,11 @@ inline constexpr auto release = "release share";
 inline constexpr auto rollback_to = "rollback to share";
 inline constexpr auto rollback = "rollback";
 
-// Once per message. A known nonce changes no row.
+// Once per message. A known nonce changes no row, nor does a reply to what is no message.
 inline constexpr auto message =
     "insert into messages (room, seq, n, own_n, at, sender, nonce, request_hash, text, reply_to)"
-    " values (:room, :seq, :n, :own_n, :at, :sender, :nonce, :hash, :text, :reply)"
+    " select :room, :seq, :n, :own_n, :at, :sender, :nonce, :hash, :text, :reply"
+    " where :reply is null or exists (select 1 from messages where room = :room and seq = :reply)"
     " on conflict (room, sender, nonce) do nothing";
 // Once per event of any kind, messages included.
 inline constexpr auto event = "insert into events (room, seq, kind, sender, target, at, body)"

@@ -93,7 +93,8 @@ struct set_read {
   seq_no seq = 0;
   bool backward = false;
 };
-/// Looks whether (sender, nonce) is known, in the order of the room's changes; writes nothing.
+/// Looks whether (sender, nonce) is known, in the order of the room's changes; writes nothing. With the change's
+/// `nonce` set it looks among the ops that are no messages instead.
 struct find_nonce {
   user_key sender{};
   std::string nonce;
