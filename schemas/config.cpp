@@ -1,5 +1,6 @@
-// Reads the configuration: file, environment and command line over the defaults, in this order, each value checked
-// by its row of the table; then what must hold between keys. Called at the start and at a reload; keeps no state.
+// Reads the configuration: file, environment and command line over the defaults, in this order,
+// each value checked by its row of the table; then what must hold between keys. Called at the start
+// and at a reload; keeps no state.
 #include "schemas/config.hpp"
 
 #include <algorithm>
@@ -19,15 +20,16 @@ namespace {
 
 using detail::config_row;
 
-/// A setting before its check, by the type that it was written in; plain text comes from outside the file.
+/// A setting before its check, by the type that it was written in; plain text comes from outside
+/// the file.
 using raw_value = std::variant<std::int64_t, bool, std::string, std::vector<std::string>>;
 
 using problem = std::optional<std::string>;  // what is wrong; nothing: all is well
 
 problem store(config& into, const config_row& row, std::int64_t value) {
   if (value < row.least || value > row.most)
-    return "must be from " + std::to_string(row.least) + " to " + std::to_string(row.most) + ", not " +
-           std::to_string(value);
+    return "must be from " + std::to_string(row.least) + " to " + std::to_string(row.most) +
+           ", not " + std::to_string(value);
   *std::get<0>(row.slot)(into) = value;
   return std::nullopt;
 }
@@ -71,8 +73,10 @@ std::vector<std::string> split_commas(std::string_view text) {
   while (!text.empty()) {
     const auto comma = std::min(text.find(','), text.size());
     auto part = text.substr(0, comma);
-    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
-    while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+    while (!part.empty() && part.front() == ' ')
+      part.remove_prefix(1);
+    while (!part.empty() && part.back() == ' ')
+      part.remove_suffix(1);
     if (!part.empty()) parts.emplace_back(part);
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
@@ -89,11 +93,13 @@ problem store_text(config& into, const config_row& row, const std::string& text)
     if (error != std::errc{} || end != last) return "must be an integer";
     return store(into, row, number);
   }
-  case 1: return store_typed(into, row, text);
+  case 1:
+    return store_typed(into, row, text);
   case 2:
     if (text != "true" && text != "false") return "must be true or false";
     return store_typed(into, row, text == "true");
-  default: return store_typed(into, row, split_commas(text));
+  default:
+    return store_typed(into, row, split_commas(text));
   }
 }
 
@@ -106,8 +112,9 @@ std::string quoted_name(std::string_view name) {
 }
 
 failure unknown(const std::string& where, std::string_view name) {
-  return failure{errc::bad_request, where + "unknown key " + quoted_name(name) + detail::suggestion(name), std::nullopt,
-                 0, std::string(name)};
+  return failure{errc::bad_request,
+                 where + "unknown key " + quoted_name(name) + detail::suggestion(name),
+                 std::nullopt, 0, std::string(name)};
 }
 
 // ---- the file
@@ -135,10 +142,14 @@ std::optional<raw_value> from_toml(const toml::node& node) {
 
 std::string wanted(const config_row& row) {
   switch (row.slot.index()) {
-  case 0: return "must be an integer";
-  case 1: return "must be a string";
-  case 2: return "must be true or false";
-  default: return "must be a list of strings";
+  case 0:
+    return "must be an integer";
+  case 1:
+    return "must be a string";
+  case 2:
+    return "must be true or false";
+  default:
+    return "must be a list of strings";
   }
 }
 
@@ -169,17 +180,23 @@ std::optional<failure> read_file(config& into, const std::string& file, lines& s
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
-  if (!in.is_open() || in.bad()) return fail(errc::bad_request, "cannot read the configuration file " + file);
-  if (text.size() > most_file_bytes) return fail(errc::bad_request, file + " is over 1 MiB, no configuration file");
+  if (!in.is_open() || in.bad())
+    return fail(errc::bad_request, "cannot read the configuration file " + file);
+  if (text.size() > most_file_bytes)
+    return fail(errc::bad_request, file + " is over 1 MiB, no configuration file");
   try {
     const toml::table root = toml::parse(text, file);
     for (const auto& [section, node] : root) {
       const auto where = at_line(file, section.source());
       const auto* keys = node.as_table();
-      if (keys == nullptr && !detail::is_section(section.str())) return unknown(where, section.str());
+      if (keys == nullptr && !detail::is_section(section.str()))
+        return unknown(where, section.str());
       if (!detail::is_section(section.str()))
-        return fail(errc::bad_request, where + "unknown section " + quoted_name("[" + std::string(section.str()) + "]"));
-      if (keys == nullptr) return wrong(where, std::string(section.str()), "must be a section: [" + std::string(section.str()) + "]");
+        return fail(errc::bad_request, where + "unknown section " +
+                                           quoted_name("[" + std::string(section.str()) + "]"));
+      if (keys == nullptr)
+        return wrong(where, std::string(section.str()),
+                     "must be a section: [" + std::string(section.str()) + "]");
       if (auto why = read_section(into, file, section.str(), *keys, seen)) return why;
     }
   } catch (const toml::parse_error& why) {
@@ -197,8 +214,10 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// PARLEY_SECTION_KEY where the section is one of ours; other variables that begin so are somebody else's.
-std::optional<failure> read_variable(config& into, const std::string& variable, const std::string& value, lines& seen) {
+/// PARLEY_SECTION_KEY where the section is one of ours; other variables that begin so are somebody
+/// else's.
+std::optional<failure> read_variable(config& into, const std::string& variable,
+                                     const std::string& value, lines& seen) {
   constexpr std::string_view prefix = "PARLEY_";
   if (!variable.starts_with(prefix)) return std::nullopt;
   const auto rest = lower(std::string_view(variable).substr(prefix.size()));
@@ -217,11 +236,14 @@ std::optional<failure> read_variable(config& into, const std::string& variable, 
 std::optional<failure> read_set(config& into, const std::string& set, lines& seen) {
   const auto equals = set.find('=');
   if (equals == std::string::npos)
-    return fail(errc::bad_request, "--set " + std::string(first_code_points(set, 100)) + ": must be SECTION.KEY=VALUE");
+    return fail(errc::bad_request, "--set " + std::string(first_code_points(set, 100)) +
+                                       ": must be SECTION.KEY=VALUE");
   const auto name = set.substr(0, equals);
   const auto where = "--set " + std::string(first_code_points(name, 100)) + ": ";
   const auto dot = name.find('.');
-  const auto* row = dot == std::string::npos ? nullptr : detail::find_row(name.substr(0, dot), name.substr(dot + 1));
+  const auto* row = dot == std::string::npos
+                        ? nullptr
+                        : detail::find_row(name.substr(0, dot), name.substr(dot + 1));
   if (row == nullptr) return unknown(where, name);
   if (auto what = store_text(into, *row, set.substr(equals + 1))) return wrong(where, name, *what);
   seen.emplace_back(name, where);
@@ -239,9 +261,11 @@ std::optional<failure> contradiction(const config& c, const lines& seen) {
     return wrong(where, key, what);
   };
   if (c.limits.ping_timeout_s > c.limits.ping_interval_s)
-    return clash("limits.ping_timeout_s", "must not be greater than limits.ping_interval_s", "limits.ping_interval_s");
+    return clash("limits.ping_timeout_s", "must not be greater than limits.ping_interval_s",
+                 "limits.ping_interval_s");
   if (c.timers.room_updated_quiet_ms > c.timers.room_updated_latest_ms)
-    return clash("timers.room_updated_quiet_ms", "must not be greater than timers.room_updated_latest_ms",
+    return clash("timers.room_updated_quiet_ms",
+                 "must not be greater than timers.room_updated_latest_ms",
                  "timers.room_updated_latest_ms");
   if (c.server.listen == c.server.admin_listen && !c.server.listen.ends_with(":0"))
     return clash("server.admin_listen", "must not be the same as server.listen", "server.listen");
@@ -271,12 +295,16 @@ std::string toml_string(std::string_view text) {
 
 std::string toml_value(config& c, const config_row& row) {
   switch (row.slot.index()) {
-  case 0: return std::to_string(*std::get<0>(row.slot)(c));
-  case 1: return toml_string(detail::masked_url(*std::get<1>(row.slot)(c)));
-  case 2: return *std::get<2>(row.slot)(c) ? "true" : "false";
+  case 0:
+    return std::to_string(*std::get<0>(row.slot)(c));
+  case 1:
+    return toml_string(detail::masked_url(*std::get<1>(row.slot)(c)));
+  case 2:
+    return *std::get<2>(row.slot)(c) ? "true" : "false";
   default: {
     std::string out = "[";
-    for (const auto& entry : *std::get<3>(row.slot)(c)) out.append(out.size() > 1 ? ", " : "").append(toml_string(entry));
+    for (const auto& entry : *std::get<3>(row.slot)(c))
+      out.append(out.size() > 1 ? ", " : "").append(toml_string(entry));
     return out + "]";
   }
   }
@@ -301,7 +329,8 @@ std::vector<config_key> describe(const config& c) {
   config copy = c;  // slots give places to write to
   std::vector<config_key> keys;
   for (const auto& row : detail::config_rows())
-    keys.push_back({detail::name_of(row), toml_value(copy, row), std::string(row.doc), row.restart});
+    keys.push_back(
+        {detail::name_of(row), toml_value(copy, row), std::string(row.doc), row.restart});
   return keys;
 }
 
@@ -315,7 +344,8 @@ std::string print_config(const config& c) {
       section = row.section;
       out.append("[").append(section).append("]\n");
     }
-    out.append("# ").append(row.doc).append(row.restart ? " Takes effect at the next start.\n" : "\n");
+    out.append("# ").append(row.doc).append(row.restart ? " Takes effect at the next start.\n"
+                                                        : "\n");
     out.append(row.key).append(" = ").append(toml_value(copy, row)).append("\n");
   }
   return out;
@@ -334,7 +364,8 @@ std::vector<std::string> waiting_for_restart(const config& running, const config
   config before = running, after = loaded;
   std::vector<std::string> names;
   for (const auto& row : detail::config_rows()) {
-    const bool changed = std::visit([&](auto place) { return *place(before) != *place(after); }, row.slot);
+    const bool changed =
+        std::visit([&](auto place) { return *place(before) != *place(after); }, row.slot);
     if (row.restart && changed) names.push_back(detail::name_of(row));
   }
   return names;

@@ -1,5 +1,5 @@
-// Names of people, rooms and sessions, and the numbers inside a room. On the wire an id is an opaque
-// string of at most 64 bytes of [A-Za-z0-9_.:-]; inside, people and rooms are 64-bit keys.
+// Names of people, rooms and sessions, and the numbers inside a room. On the wire an id is an
+// opaque string of at most 64 bytes of [A-Za-z0-9_.:-]; inside, people and rooms are 64-bit keys.
 #pragma once
 #include <cstdint>
 #include <functional>

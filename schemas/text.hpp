@@ -1,4 +1,5 @@
-// The one text contract: what is text, a name, blank; all limits count code points. Uses ICU inside.
+// The one text contract: what is text, a name, blank; all limits count code points. Uses ICU
+// inside.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -13,7 +14,8 @@ namespace parley {
 std::size_t code_points(std::string_view utf8);
 /// Valid UTF-8 without U+0000 (lone surrogates cannot be written in valid UTF-8).
 bool is_clean_utf8(std::string_view text);
-/// Only white space, format characters (Cf) and U+115F, U+1160, U+2800, U+3164, U+FFA0; also the empty text.
+/// Only white space, format characters (Cf) and U+115F, U+1160, U+2800, U+3164, U+FFA0; also the
+/// empty text.
 bool is_blank(std::string_view utf8);
 /// The first `n` code points, never cutting one.
 std::string_view first_code_points(std::string_view utf8, std::size_t n);

@@ -5,35 +5,46 @@ namespace parley {
 
 std::string_view to_string(room_kind k) {
   switch (k) {
-  case room_kind::public_room: return "public";
-  case room_kind::private_room: return "private";
-  case room_kind::direct: return "direct";
+  case room_kind::public_room:
+    return "public";
+  case room_kind::private_room:
+    return "private";
+  case room_kind::direct:
+    return "direct";
   }
   return "private";  // a number from outside the enumeration must not open a room
 }
 
 std::string_view to_string(history_policy p) {
   switch (p) {
-  case history_policy::all: return "all";
-  case history_policy::joined: return "joined";
+  case history_policy::all:
+    return "all";
+  case history_policy::joined:
+    return "joined";
   }
   return "joined";
 }
 
 std::string_view to_string(role r) {
   switch (r) {
-  case role::member: return "member";
-  case role::moderator: return "moderator";
-  case role::owner: return "owner";
+  case role::member:
+    return "member";
+  case role::moderator:
+    return "moderator";
+  case role::owner:
+    return "owner";
   }
   return "member";
 }
 
 std::string_view to_string(notify_level l) {
   switch (l) {
-  case notify_level::all: return "all";
-  case notify_level::mentions: return "mentions";
-  case notify_level::nothing: return "nothing";
+  case notify_level::all:
+    return "all";
+  case notify_level::mentions:
+    return "mentions";
+  case notify_level::nothing:
+    return "nothing";
   }
   return "all";
 }

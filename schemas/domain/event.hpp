@@ -72,15 +72,16 @@ struct event {
   seq_no seq = 0;
   event_kind kind = event_kind::message_created;
   unix_ms at = 0;
-  user_key sender{};        // who did it
-  std::string sender_id;    // its id on the wire
-  seq_no target = 0;        // the message's seq where the event concerns one
-  message msg;              // message_created (and the present text of its target for updates)
-  profile user;             // member_*: whom it concerns
-  std::string role_name;    // member_*: "owner", "moderator", "member", "invited", "banned"; may be empty
-  std::string by_id;        // member_*: who did it, where another did
-  std::string reason;       // member_left by kick or ban
-  room_settings settings;   // room_changed
+  user_key sender{};      // who did it
+  std::string sender_id;  // its id on the wire
+  seq_no target = 0;      // the message's seq where the event concerns one
+  message msg;            // message_created (and the present text of its target for updates)
+  profile user;           // member_*: whom it concerns
+  std::string
+      role_name;      // member_*: "owner", "moderator", "member", "invited", "banned"; may be empty
+  std::string by_id;  // member_*: who did it, where another did
+  std::string reason;      // member_left by kick or ban
+  room_settings settings;  // room_changed
 };
 
 /// The last message of a room, as room lists show it.

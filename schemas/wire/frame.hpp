@@ -1,5 +1,6 @@
-// A WebSocket text frame as a server sends it (RFC 6455 5.2: FIN, opcode 1, unmasked), built once and shared.
-// It stands here and not in net/, since rooms build the frame once and relays only pass the bytes on.
+// A WebSocket text frame as a server sends it (RFC 6455 5.2: FIN, opcode 1, unmasked), built once
+// and shared. It stands here and not in net/, since rooms build the frame once and relays only pass
+// the bytes on.
 #pragma once
 #include <cstdint>
 #include <memory>

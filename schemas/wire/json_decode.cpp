@@ -1,4 +1,5 @@
-// One function per op turns the table of fields that json_reader filled into the op's struct. Nothing here looks at stored state; text and names are checked by their owners.
+// One function per op turns the table of fields that json_reader filled into the op's struct.
+// Nothing here looks at stored state; text and names are checked by their owners.
 #include "schemas/wire/json_decode.hpp"
 
 #include <algorithm>
@@ -17,11 +18,12 @@ namespace {
 using json = nlohmann::json;
 using namespace detail;
 
-constexpr seq_no greatest_seq = 9007199254740991;  // 2^53 - 1: what a JavaScript number holds exactly
-constexpr std::size_t longest_id_bytes = 256;      // of a request's `id`, which is echoed
-constexpr std::size_t most_rooms_entered = 200;    // the contract: hello's `enter`
-constexpr std::size_t most_users = 100;            // the contract: the op `users`
-constexpr std::size_t most_members = 1000;         // of room.create, one transaction
+constexpr seq_no greatest_seq =
+    9007199254740991;                            // 2^53 - 1: what a JavaScript number holds exactly
+constexpr std::size_t longest_id_bytes = 256;    // of a request's `id`, which is echoed
+constexpr std::size_t most_rooms_entered = 200;  // the contract: hello's `enter`
+constexpr std::size_t most_users = 100;          // the contract: the op `users`
+constexpr std::size_t most_members = 1000;       // of room.create, one transaction
 constexpr std::size_t most_media = 100;
 constexpr std::size_t longest_client = 128;
 constexpr std::size_t longest_cursor = 512;
@@ -29,7 +31,7 @@ constexpr std::int64_t most_per_page = 200;
 
 /// Takes fields out of the table; after the first that does not fit, `error` says why.
 class fields {
-public:
+ public:
   explicit fields(table& t) : t_(t) {}
   failure error;
 
@@ -55,7 +57,8 @@ public:
   bool id(name n, std::string& out) { return string(n, out) && id_value(out, names[n]); }
   bool nonce(std::string& out) {
     if (!string(n_nonce, out)) return false;
-    return is_nonce(out) || bad(errc::bad_request, names[n_nonce], "must be 1 to 64 of A-Z a-z 0-9 _ -");
+    return is_nonce(out) ||
+           bad(errc::bad_request, names[n_nonce], "must be 1 to 64 of A-Z a-z 0-9 _ -");
   }
   bool nonce_if(std::string& out) { return !has(n_nonce) || nonce(out); }
 
@@ -74,14 +77,16 @@ public:
   bool limit(std::int64_t& out) {
     if (!has(n_limit)) return true;
     value& v = t_.at[n_limit];
-    const bool beyond_64_bits = v.is == shape::other_number && is_integral(v.text) && !v.text.starts_with('-');
+    const bool beyond_64_bits =
+        v.is == shape::other_number && is_integral(v.text) && !v.text.starts_with('-');
     if (beyond_64_bits || (v.is == shape::integer && v.number > most_per_page))
       v = {shape::integer, false, most_per_page, {}};
     return integer(n_limit, out, 1, most_per_page);
   }
 
   bool ids(name n, std::vector<std::string>& out, std::size_t most) {
-    if (t_.at[n].is != shape::array) return bad(errc::bad_request, names[n], "must be a list of ids");
+    if (t_.at[n].is != shape::array)
+      return bad(errc::bad_request, names[n], "must be a list of ids");
     auto& list = *list_of(t_, n);
     if (list.size() > most)
       return bad(errc::too_large, names[n], "has over " + std::to_string(most) + " entries");
@@ -89,7 +94,8 @@ public:
     for (std::size_t i = 0; i < list.size(); ++i) {
       value& v = list[i];
       if (v.is != shape::string || !is_id(v.text))
-        return bad(errc::bad_request, std::string(names[n]) + "[" + std::to_string(i) + "]", not_an_id);
+        return bad(errc::bad_request, std::string(names[n]) + "[" + std::to_string(i) + "]",
+                   not_an_id);
       out.push_back(std::move(v.text));
     }
     return true;
@@ -105,7 +111,8 @@ public:
 
   bool boolean_if(name n, bool& out) {
     if (!has(n)) return true;
-    if (t_.at[n].is != shape::boolean) return bad(errc::bad_request, names[n], "must be true or false");
+    if (t_.at[n].is != shape::boolean)
+      return bad(errc::bad_request, names[n], "must be true or false");
     out = t_.at[n].flag;
     return true;
   }
@@ -113,22 +120,28 @@ public:
   bool enter(hello& op) {
     value& v = t_.at[n_enter];
     switch (v.is) {
-    case shape::absent: return true;
+    case shape::absent:
+      return true;
     case shape::string:
       if (v.text == "none") return true;
       op.enter = hello::enter_mode::all;
       return v.text == "all" || bad_enter();
-    case shape::object: break;
-    default: return bad_enter();
+    case shape::object:
+      break;
+    default:
+      return bad_enter();
     }
     op.enter = hello::enter_mode::listed;
     if (t_.entered > most_rooms_entered)
-      return bad(errc::too_large, names[n_enter], "has over " + std::to_string(most_rooms_entered) + " rooms");
+      return bad(errc::too_large, names[n_enter],
+                 "has over " + std::to_string(most_rooms_entered) + " rooms");
     op.enter_rooms.reserve(t_.enter.size());
     for (auto& [room, after] : t_.enter) {
-      if (!is_id(room)) return bad(errc::bad_request, names[n_enter], "has a key that is no id of a room");
+      if (!is_id(room))
+        return bad(errc::bad_request, names[n_enter], "has a key that is no id of a room");
       seq_no seq = 0;
-      if (!integer_value(after, std::string(names[n_enter]) + "." + room, seq, 0, greatest_seq)) return false;
+      if (!integer_value(after, std::string(names[n_enter]) + "." + room, seq, 0, greatest_seq))
+        return false;
       op.enter_rooms.emplace_back(std::move(room), seq);
     }
     return true;
@@ -139,16 +152,18 @@ public:
     return false;
   }
 
-private:
+ private:
   static constexpr std::string_view not_an_id = "must be an id: 1 to 64 of A-Z a-z 0-9 _ . : -";
 
   bool missing(name n) { return bad(errc::bad_request, names[n], "is missing"); }
   bool bad_enter() {
-    return bad(errc::bad_request, names[n_enter], "must be none, all or an object of room and after_seq");
+    return bad(errc::bad_request, names[n_enter],
+               "must be none, all or an object of room and after_seq");
   }
   bool string_value(const value& v, std::string_view where) {
     if (v.is != shape::string) return bad(errc::bad_request, where, "must be a string");
-    return v.text.find('\0') == std::string::npos || bad(errc::bad_request, where, "must not contain U+0000");
+    return v.text.find('\0') == std::string::npos ||
+           bad(errc::bad_request, where, "must not contain U+0000");
   }
   bool id_value(const std::string& text, std::string_view where) {
     return is_id(text) || bad(errc::bad_request, where, not_an_id);
@@ -159,7 +174,8 @@ private:
       return bad(errc::bad_request, where, "must be an integer");
     if (v.is == shape::other_number || v.number < least || v.number > most)
       return bad(errc::bad_request, where,
-                 "must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
+                 "must be an integer from " + std::to_string(least) + " to " +
+                     std::to_string(most));
     out = v.number;
     return true;
   }
@@ -176,7 +192,8 @@ outcome make(bool good, fields& in, request&& op) {
 
 outcome decode_hello(fields& in) {
   hello op;
-  const bool good = in.string_if(n_token, op.token, SIZE_MAX) && in.string_if(n_client, op.client, longest_client) &&
+  const bool good = in.string_if(n_token, op.token, SIZE_MAX) &&
+                    in.string_if(n_client, op.client, longest_client) &&
                     in.string_if(n_epoch, op.epoch, longest_id_bytes) && in.enter(op);
   return make(good, in, std::move(op));
 }
@@ -202,10 +219,12 @@ outcome decode_room_create(fields& in) {
   std::string kind;
   if (!in.string(n_kind, kind)) return std::move(in.error);
   const auto known = parse_room_kind(kind);
-  if (!known) return field_failure(errc::bad_request, names[n_kind], "must be public, private or direct");
+  if (!known)
+    return field_failure(errc::bad_request, names[n_kind], "must be public, private or direct");
   op.kind = *known;
   std::optional<history_policy> history;
-  const bool named = op.kind == room_kind::direct && !in.has(n_name) ? true : in.string(n_name, op.name);
+  const bool named =
+      op.kind == room_kind::direct && !in.has(n_name) ? true : in.string(n_name, op.name);
   const bool good = named && (!in.has(n_members) || in.ids(n_members, op.members, most_members)) &&
                     in.string_if(n_place, op.place, longest_cursor) && in.history(history) &&
                     in.nonce_if(op.nonce);
@@ -226,8 +245,9 @@ outcome decode_room_invite(fields& in) {
 }
 
 outcome decode_room_change(fields& in) {
-  constexpr std::int64_t longest_slow_mode_s = 86400;    // a day between two messages
-  constexpr std::int64_t longest_retention_days = 36500;  // a hundred years; also keeps the arithmetic in 64 bits
+  constexpr std::int64_t longest_slow_mode_s = 86400;  // a day between two messages
+  constexpr std::int64_t longest_retention_days =
+      36500;  // a hundred years; also keeps the arithmetic in 64 bits
   room_change op;
   auto& s = op.settings;
   const bool good = in.id(n_room, op.room) && in.string_if(n_name, s.name, SIZE_MAX) &&
@@ -236,13 +256,15 @@ outcome decode_room_change(fields& in) {
                     in.integer_if(n_retention_days, s.retention_days, 0, longest_retention_days) &&
                     in.history(s.history) && in.nonce_if(op.nonce);
   if (good && !s.name && !s.topic && !s.slow_mode_s && !s.retention_days && !s.history)
-    return fail(errc::bad_request, "one of name, topic, slow_mode_s, retention_days and history is needed");
+    return fail(errc::bad_request,
+                "one of name, topic, slow_mode_s, retention_days and history is needed");
   return make(good, in, std::move(op));
 }
 
 outcome decode_room_enter(fields& in) {
   room_enter op;
-  const bool good = in.id(n_room, op.room) && in.integer_if(n_after_seq, op.after_seq, 0, greatest_seq) &&
+  const bool good = in.id(n_room, op.room) &&
+                    in.integer_if(n_after_seq, op.after_seq, 0, greatest_seq) &&
                     in.string_if(n_epoch, op.epoch, longest_id_bytes);
   return make(good, in, std::move(op));
 }
@@ -275,17 +297,19 @@ outcome decode_typing(fields& in) {
 
 outcome decode_history(fields& in) {
   history op;
-  const bool good = in.id(n_room, op.room) && in.integer_if(n_before_seq, op.before_seq, 0, greatest_seq) &&
+  const bool good = in.id(n_room, op.room) &&
+                    in.integer_if(n_before_seq, op.before_seq, 0, greatest_seq) &&
                     in.integer_if(n_after_seq, op.after_seq, 0, greatest_seq) && in.limit(op.limit);
   if (good && op.before_seq && op.after_seq)
-    return field_failure(errc::bad_request, names[n_after_seq], "and before_seq exclude each other");
+    return field_failure(errc::bad_request, names[n_after_seq],
+                         "and before_seq exclude each other");
   return make(good, in, std::move(op));
 }
 
 outcome decode_events(fields& in) {
   events op;
-  const bool good =
-      in.id(n_room, op.room) && in.integer(n_after_seq, op.after_seq, 0, greatest_seq) && in.limit(op.limit);
+  const bool good = in.id(n_room, op.room) &&
+                    in.integer(n_after_seq, op.after_seq, 0, greatest_seq) && in.limit(op.limit);
   return make(good, in, std::move(op));
 }
 
@@ -329,25 +353,30 @@ constexpr std::array<op_row, 18> ops = {{
 }};
 
 const op_row* find_op(std::string_view op) {
-  const auto row = std::find_if(ops.begin(), ops.end(), [op](const op_row& r) { return r.op == op; });
+  const auto row =
+      std::find_if(ops.begin(), ops.end(), [op](const op_row& r) { return r.op == op; });
   return row == ops.end() ? nullptr : row;
 }
 
 constexpr std::string_view no_id = "null";
 
-/// The id's JSON text; nothing where it is neither a string nor an integer, or longer than an answer should echo.
+/// The id's JSON text; nothing where it is neither a string nor an integer, or longer than an
+/// answer should echo.
 std::optional<std::string> id_text(const value& v) {
   switch (v.is) {
-  case shape::integer: return std::to_string(v.number);
+  case shape::integer:
+    return std::to_string(v.number);
   case shape::other_number: {
     // An integer of more than 64 bits is still one.
     if (!is_integral(v.text) || v.text.size() > longest_id_bytes) return std::nullopt;
     return v.text;
   }
   case shape::string:
-    if (v.text.size() > longest_id_bytes || v.text.find('\0') != std::string::npos) return std::nullopt;
+    if (v.text.size() > longest_id_bytes || v.text.find('\0') != std::string::npos)
+      return std::nullopt;
     return wire::quoted(v.text);
-  default: return std::nullopt;
+  default:
+    return std::nullopt;
   }
 }
 
@@ -361,12 +390,14 @@ decoded decode_table(table& t, const reading& r) {
     return out;
   }
   const value& op = t.at[n_op];
-  const bool silent = t.at[n_id].is == shape::absent && op.is == shape::string && op.text == "typing";
+  const bool silent =
+      t.at[n_id].is == shape::absent && op.is == shape::string && op.text == "typing";
   if (!id && !silent) {
-    out.body = field_failure(errc::bad_request, names[n_id],
-                             t.at[n_id].is == shape::absent
-                                 ? "is missing"
-                                 : "must be a string of at most 256 bytes without U+0000, or an integer");
+    out.body =
+        field_failure(errc::bad_request, names[n_id],
+                      t.at[n_id].is == shape::absent
+                          ? "is missing"
+                          : "must be a string of at most 256 bytes without U+0000, or an integer");
     return out;
   }
   if (silent) out.id.clear();

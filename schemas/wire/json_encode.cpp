@@ -1,5 +1,6 @@
-// Builds JSON text by appending to a string: no document tree, one allocation per frame as a rule. Every field
-// name of the contract that the server sends stands in this file (asyncapi.yaml, openapi.yaml).
+// Builds JSON text by appending to a string: no document tree, one allocation per frame as a rule.
+// Every field name of the contract that the server sends stands in this file (asyncapi.yaml,
+// openapi.yaml).
 #include "schemas/wire/json_encode.hpp"
 
 #include <unicode/utf8.h>
@@ -26,13 +27,27 @@ void put(std::string& out, std::int64_t number) {
 void put_escape(std::string& out, unsigned char c) {
   static constexpr std::string_view hex = "0123456789abcdef";
   switch (c) {
-  case '"': out.append("\\\""); return;
-  case '\\': out.append("\\\\"); return;
-  case '\b': out.append("\\b"); return;
-  case '\f': out.append("\\f"); return;
-  case '\n': out.append("\\n"); return;
-  case '\r': out.append("\\r"); return;
-  case '\t': out.append("\\t"); return;
+  case '"':
+    out.append("\\\"");
+    return;
+  case '\\':
+    out.append("\\\\");
+    return;
+  case '\b':
+    out.append("\\b");
+    return;
+  case '\f':
+    out.append("\\f");
+    return;
+  case '\n':
+    out.append("\\n");
+    return;
+  case '\r':
+    out.append("\\r");
+    return;
+  case '\t':
+    out.append("\\t");
+    return;
   default:
     out.append("\\u00");
     out.push_back(hex[c >> 4U]);
@@ -40,8 +55,8 @@ void put_escape(std::string& out, unsigned char c) {
   }
 }
 
-/// A string literal. Runs that need no change are appended whole; what is no UTF-8 becomes U+FFFD, since one bad
-/// byte would make every receiver close its connection (1007).
+/// A string literal. Runs that need no change are appended whole; what is no UTF-8 becomes U+FFFD,
+/// since one bad byte would make every receiver close its connection (1007).
 void put_quoted(std::string& out, std::string_view text) {
   const auto* s = reinterpret_cast<const std::uint8_t*>(text.data());
   const auto n = static_cast<std::int64_t>(text.size());
@@ -137,7 +152,8 @@ void put_gaps(std::string& out, std::span<const gap> gaps) {
 
 void put_error(std::string& out, const failure& why) {
   field(out, R"({"code":)", to_string(why.code));
-  field(out, R"(,"message":)", why.message.empty() ? to_string(why.code) : std::string_view(why.message));
+  field(out, R"(,"message":)",
+        why.message.empty() ? to_string(why.code) : std::string_view(why.message));
   if (!why.field.empty()) field(out, R"(,"field":)", why.field);
   if (why.retry_after_ms) field(out, R"(,"retry_after_ms":)", *why.retry_after_ms);
   out.push_back('}');
@@ -161,7 +177,8 @@ void put_message(std::string& out, const message& m) {
   out.push_back('}');
 }
 
-// The three parts of a room's line: what all see alike, the member's counters, the member's own settings.
+// The three parts of a room's line: what all see alike, the member's counters, the member's own
+// settings.
 void put_room_common(std::string& out, const room_summary& r) {
   field(out, R"("room":)", r.id);
   field(out, R"(,"name":)", r.name);
@@ -223,18 +240,28 @@ void open_event(std::string& out, std::string_view name, std::string_view room) 
 /// The event's name, or nothing for a kind whose content this version cannot tell.
 std::string_view event_name(event_kind k) {
   switch (k) {
-  case event_kind::message_created: return "message.created";
-  case event_kind::message_updated: return "message.updated";
-  case event_kind::message_deleted: return "message.deleted";
-  case event_kind::message_pinned: return "message.pinned";
-  case event_kind::message_unpinned: return "message.unpinned";
-  case event_kind::member_joined: return "member.joined";
-  case event_kind::member_left: return "member.left";
-  case event_kind::member_changed: return "member.changed";
-  case event_kind::room_changed: return "room.changed";
+  case event_kind::message_created:
+    return "message.created";
+  case event_kind::message_updated:
+    return "message.updated";
+  case event_kind::message_deleted:
+    return "message.deleted";
+  case event_kind::message_pinned:
+    return "message.pinned";
+  case event_kind::message_unpinned:
+    return "message.unpinned";
+  case event_kind::member_joined:
+    return "member.joined";
+  case event_kind::member_left:
+    return "member.left";
+  case event_kind::member_changed:
+    return "member.changed";
+  case event_kind::room_changed:
+    return "room.changed";
   case event_kind::reaction_added:
   case event_kind::reaction_removed:
-  case event_kind::resource_changed: break;
+  case event_kind::resource_changed:
+    break;
   }
   return {};
 }
@@ -258,7 +285,8 @@ void put_settings(std::string& out, const room_settings& s) {
 
 void put_event(std::string& out, std::string_view room, const event& e, user_key reader) {
   const auto name = event_name(e.kind);
-  // Its seq must reach the reader in any case: a number that never comes would look like a lost event.
+  // Its seq must reach the reader in any case: a number that never comes would look like a lost
+  // event.
   open_event(out, name.empty() ? std::string_view("hidden") : name, room);
   const bool created = e.kind == event_kind::message_created;
   if (created && !e.msg.nonce.empty() && raw(reader) != 0 && reader == e.sender)
@@ -266,7 +294,9 @@ void put_event(std::string& out, std::string_view room, const event& e, user_key
   field(out, R"(,"seq":)", e.seq);
   field(out, R"(,"at":)", e.at);
   switch (e.kind) {
-  case event_kind::message_created: put_message_content(out, e.msg, e.sender_id); break;
+  case event_kind::message_created:
+    put_message_content(out, e.msg, e.sender_id);
+    break;
   case event_kind::message_updated:
     field(out, R"(,"target":)", e.target);
     field(out, R"(,"sender":)", e.sender_id);
@@ -283,33 +313,49 @@ void put_event(std::string& out, std::string_view room, const event& e, user_key
     break;
   case event_kind::member_joined:
   case event_kind::member_left:
-  case event_kind::member_changed: put_member_event(out, e); break;
+  case event_kind::member_changed:
+    put_member_event(out, e);
+    break;
   case event_kind::room_changed:
     field(out, R"(,"by":)", e.sender_id);
     put_settings(out, e.settings);
     break;
   case event_kind::reaction_added:
   case event_kind::reaction_removed:
-  case event_kind::resource_changed: break;
+  case event_kind::resource_changed:
+    break;
   }
   out.push_back('}');
 }
 
 std::string_view title_of(errc code) {
   switch (code) {
-  case errc::bad_request: return "Bad request";
-  case errc::unauthenticated: return "Not authenticated";
-  case errc::forbidden: return "Forbidden";
-  case errc::not_found: return "Not found";
-  case errc::conflict: return "Conflict";
-  case errc::duplicate_key: return "Repeated key";
-  case errc::out_of_range: return "Out of range";
-  case errc::too_large: return "Too large";
-  case errc::rate_limited: return "Rate limited";
-  case errc::overloaded: return "Overloaded";
-  case errc::unavailable: return "Unavailable";
-  case errc::suspended: return "Suspended";
-  case errc::internal: break;
+  case errc::bad_request:
+    return "Bad request";
+  case errc::unauthenticated:
+    return "Not authenticated";
+  case errc::forbidden:
+    return "Forbidden";
+  case errc::not_found:
+    return "Not found";
+  case errc::conflict:
+    return "Conflict";
+  case errc::duplicate_key:
+    return "Repeated key";
+  case errc::out_of_range:
+    return "Out of range";
+  case errc::too_large:
+    return "Too large";
+  case errc::rate_limited:
+    return "Rate limited";
+  case errc::overloaded:
+    return "Overloaded";
+  case errc::unavailable:
+    return "Unavailable";
+  case errc::suspended:
+    return "Suspended";
+  case errc::internal:
+    break;
   }
   return "Internal error";
 }
@@ -464,7 +510,8 @@ std::string message_object(const message& m, user_key /*reader*/) {
 std::string history_fields(const history_page& page, user_key /*reader*/) {
   std::string out;
   std::size_t bytes = 64;
-  for (const auto& m : page.messages) bytes += m.text.size() + 192;
+  for (const auto& m : page.messages)
+    bytes += m.text.size() + 192;
   out.reserve(bytes);
   put(out, R"("messages":)");
   list(out, page.messages, [&](const message& m) { put_message(out, m); });
@@ -477,7 +524,8 @@ std::string history_fields(const history_page& page, user_key /*reader*/) {
 std::string events_fields(std::string_view room, const events_page& page, user_key reader) {
   std::string out;
   std::size_t bytes = 64;
-  for (const auto& e : page.events) bytes += e.msg.text.size() + 224;
+  for (const auto& e : page.events)
+    bytes += e.msg.text.size() + 224;
   out.reserve(bytes);
   put(out, R"("events":)");
   list(out, page.events, [&](const event& e) { put_event(out, room, e, reader); });
@@ -534,7 +582,8 @@ std::string event_frame(std::string_view room, const event& e, user_key reader) 
   return out;
 }
 
-std::string members_changed(std::string_view room, seq_no from, seq_no to, std::int64_t joined, std::int64_t left) {
+std::string members_changed(std::string_view room, seq_no from, seq_no to, std::int64_t joined,
+                            std::int64_t left) {
   std::string out;
   open_event(out, "members.changed", room);
   field(out, R"(,"from_seq":)", from);
@@ -585,7 +634,8 @@ std::string room_gone(std::string_view room) {
   return out;
 }
 
-std::string read_marks(std::string_view room, std::span<const std::pair<std::string, seq_no>> marks) {
+std::string read_marks(std::string_view room,
+                       std::span<const std::pair<std::string, seq_no>> marks) {
   std::string out;
   out.reserve(64 + marks.size() * 48);
   open_event(out, "read", room);
@@ -650,7 +700,8 @@ std::string sync_frame(std::span<const std::pair<std::string, seq_no>> rooms) {
   return out;
 }
 
-std::string bye_frame(int code, std::string_view reason, std::optional<std::int64_t> retry_after_ms) {
+std::string bye_frame(int code, std::string_view reason,
+                      std::optional<std::int64_t> retry_after_ms) {
   std::string out;
   field(out, R"({"ev":"bye","code":)", code);
   field(out, R"(,"reason":)", reason);

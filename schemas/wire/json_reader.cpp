@@ -1,5 +1,5 @@
-// The strict pass, as a handler of nlohmann's SAX parser. Repeated keys, depth, what the parser would let through.
-// Knows no op.
+// The strict pass, as a handler of nlohmann's SAX parser. Repeated keys, depth, what the parser
+// would let through. Knows no op.
 #include "schemas/wire/json_reader.hpp"
 
 #include <algorithm>
@@ -14,14 +14,15 @@ namespace {
 
 using json = nlohmann::json;
 
-constexpr std::size_t most_listed = 1001;       // what a list keeps: enough to see that it is too long
-constexpr std::size_t deepest_scanned = 1024;   // beyond it nothing is read on, not even for the id
+constexpr std::size_t most_listed = 1001;  // what a list keeps: enough to see that it is too long
+constexpr std::size_t deepest_scanned = 1024;  // beyond it nothing is read on, not even for the id
 
-/// The SAX handler. Refuses repeated keys and deep nesting; with a table, also fills it and goes on after such an
-/// error, so that the answer can carry the request's id. Repeated keys are found by sorting an object's keys at its
-/// end: n log n for any keys, where a hash table would be open to chosen collisions.
+/// The SAX handler. Refuses repeated keys and deep nesting; with a table, also fills it and goes on
+/// after such an error, so that the answer can carry the request's id. Repeated keys are found by
+/// sorting an object's keys at its end: n log n for any keys, where a hash table would be open to
+/// chosen collisions.
 class reader {
-public:
+ public:
   explicit reader(table* out) : out_(out) {}
 
   const std::optional<failure>& error() const { return error_; }
@@ -32,7 +33,8 @@ public:
   bool boolean(bool v) { return scalar({shape::boolean, v, 0, {}}); }
   bool number_integer(json::number_integer_t v) { return scalar({shape::integer, false, v, {}}); }
   bool number_unsigned(json::number_unsigned_t v) {
-    if (v > static_cast<std::uint64_t>(INT64_MAX)) return scalar({shape::other_number, false, 0, std::to_string(v)});
+    if (v > static_cast<std::uint64_t>(INT64_MAX))
+      return scalar({shape::other_number, false, 0, std::to_string(v)});
     return scalar({shape::integer, false, static_cast<std::int64_t>(v), {}});
   }
   bool number_float(json::number_float_t /*v*/, const std::string& written) {
@@ -58,7 +60,8 @@ public:
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string& /*last_token*/, const json::exception& /*why*/) {
+  bool parse_error(std::size_t position, const std::string& /*last_token*/,
+                   const json::exception& /*why*/) {
     // The parser's own words quote the input, which may hold a token.
     std::string message = "not valid JSON at byte " + std::to_string(position);
     if (const auto where = path(); !where.empty()) message += ", in " + where;
@@ -83,13 +86,13 @@ public:
     return where;
   }
 
-private:
+ private:
   static constexpr std::size_t no_key = static_cast<std::size_t>(-1);
   struct level {
     bool array = false;
-    std::size_t index = 0;             // of an array's next element
-    std::size_t keys_from = 0;         // in keys_
-    std::size_t arena_from = 0;        // in arena_
+    std::size_t index = 0;                      // of an array's next element
+    std::size_t keys_from = 0;                  // in keys_
+    std::size_t arena_from = 0;                 // in arena_
     std::size_t key_at = 0, key_size = no_key;  // the present key
   };
   struct span_of_key {
@@ -101,7 +104,8 @@ private:
     if (levels_.size() == 1) set(array ? shape::array : shape::object);
     if (levels_.size() == 2) add({array ? shape::array : shape::object, false, 0, {}});
     if (levels_.size() == max_depth && !error_) {
-      error_ = field_failure(errc::bad_request, path(), "is nested deeper than " + std::to_string(max_depth));
+      error_ = field_failure(errc::bad_request, path(),
+                             "is nested deeper than " + std::to_string(max_depth));
       if (out_ == nullptr) return false;
     }
     if (levels_.size() >= deepest_scanned) return false;
@@ -154,15 +158,20 @@ private:
     return false;
   }
 
-  std::string_view text_of(const span_of_key& k) const { return std::string_view(arena_).substr(k.at, k.size); }
+  std::string_view text_of(const span_of_key& k) const {
+    return std::string_view(arena_).substr(k.at, k.size);
+  }
 
   void check_keys() {
     const auto from = keys_.begin() + static_cast<std::ptrdiff_t>(levels_.back().keys_from);
-    std::sort(from, keys_.end(),
-              [this](const span_of_key& a, const span_of_key& b) { return text_of(a) < text_of(b); });
-    const auto twice = std::adjacent_find(from, keys_.end(), [this](const span_of_key& a, const span_of_key& b) {
-      return text_of(a) == text_of(b);
+    // By length first: most comparisons then need no look at the bytes.
+    std::sort(from, keys_.end(), [this](const span_of_key& a, const span_of_key& b) {
+      return a.size != b.size ? a.size < b.size : text_of(a) < text_of(b);
     });
+    const auto twice =
+        std::adjacent_find(from, keys_.end(), [this](const span_of_key& a, const span_of_key& b) {
+          return text_of(a) == text_of(b);
+        });
     if (twice == keys_.end()) return;
     if (levels_.size() == 1)
       for (auto k = from; k + 1 != keys_.end(); ++k)
@@ -183,7 +192,8 @@ private:
   bool id_repeated_ = false, broken_ = false;
 };
 
-/// What nlohmann's lexer would let through: a byte order mark, and a raw NUL, which it takes for the end of the input.
+/// What nlohmann's lexer would let through: a byte order mark, and a raw NUL, which it takes for
+/// the end of the input.
 std::optional<failure> refused_bytes(std::string_view text) {
   if (text.size() >= 3 && text.substr(0, 3) == "\xEF\xBB\xBF")
     return fail(errc::bad_request, "not valid JSON: a byte order mark is not allowed");
@@ -211,8 +221,9 @@ int escaped_unit(std::string_view text, std::size_t at) {
   return unit;
 }
 
-/// The text with every lone surrogate's escape made `\ufffd`; nothing where there is none. The parser ends at such
-/// an escape, though it is JSON by the grammar: so its field can be named and the request's id still be found.
+/// The text with every lone surrogate's escape made `\ufffd`; nothing where there is none. The
+/// parser ends at such an escape, though it is JSON by the grammar: so its field can be named and
+/// the request's id still be found.
 std::optional<std::string> without_lone_surrogates(std::string_view text) {
   std::optional<std::string> changed;
   for (std::size_t i = 0; i + 1 < text.size();) {
@@ -253,15 +264,20 @@ name find_name(std::string_view key) {
 
 std::vector<value>* list_of(table& t, name n) {
   switch (n) {
-  case n_users: return &t.lists[0];
-  case n_members: return &t.lists[1];
-  case n_media: return &t.lists[2];
-  default: return nullptr;
+  case n_users:
+    return &t.lists[0];
+  case n_members:
+    return &t.lists[1];
+  case n_media:
+    return &t.lists[2];
+  default:
+    return nullptr;
   }
 }
 
 bool is_integral(std::string_view number) {
-  return number.find_first_not_of("0123456789", number.starts_with('-') ? 1 : 0) == std::string_view::npos;
+  return number.find_first_not_of("0123456789", number.starts_with('-') ? 1 : 0) ==
+         std::string_view::npos;
 }
 
 reading read(std::string_view text, table* out) {
@@ -273,7 +289,8 @@ reading read(std::string_view text, table* out) {
   if (!mended) return {first.error(), true, false};
   if (out != nullptr) *out = table{};
   reading second = read_once(*mended, out);
-  if (second.broken) return {first.error(), true, false};  // there is another flaw, which comes first or later
+  if (second.broken)
+    return {first.error(), true, false};  // there is another flaw, which comes first or later
   second.error = field_failure(errc::bad_request, first.path(), "has a lone surrogate");
   return second;
 }

@@ -9,10 +9,10 @@ namespace {
 
 // In the order of the variant's alternatives.
 constexpr std::array<std::string_view, 21> names = {
-    "hello",        "rooms",          "users",   "room.create",  "room.join",     "room.leave",
-    "room.invite",  "room.change",    "room.enter", "room.exit", "message.send",  "message.read",
-    "message.unread", "typing",       "history", "events",       "token.renew",   "ping",
-    "room.get",     "room.members",   "room.presence"};
+    "hello",          "rooms",        "users",        "room.create", "room.join",    "room.leave",
+    "room.invite",    "room.change",  "room.enter",   "room.exit",   "message.send", "message.read",
+    "message.unread", "typing",       "history",      "events",      "token.renew",  "ping",
+    "room.get",       "room.members", "room.presence"};
 static_assert(std::variant_size_v<request> == names.size(), "every request has its name");
 
 }  // namespace

@@ -9,8 +9,10 @@ namespace {
 TEST(event, kinds_policies_and_roles_are_read_back_as_they_are_written) {
   for (auto k : {room_kind::public_room, room_kind::private_room, room_kind::direct})
     EXPECT_EQ(parse_room_kind(to_string(k)), k);
-  for (auto p : {history_policy::all, history_policy::joined}) EXPECT_EQ(parse_history_policy(to_string(p)), p);
-  for (auto r : {role::member, role::moderator, role::owner}) EXPECT_EQ(parse_role(to_string(r)), r);
+  for (auto p : {history_policy::all, history_policy::joined})
+    EXPECT_EQ(parse_history_policy(to_string(p)), p);
+  for (auto r : {role::member, role::moderator, role::owner})
+    EXPECT_EQ(parse_role(to_string(r)), r);
 }
 
 TEST(event, other_words_are_nothing) {

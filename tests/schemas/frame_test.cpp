@@ -16,7 +16,8 @@ std::string head_of(std::size_t payload, std::size_t head) {
 
 std::string bytes(std::initializer_list<int> values) {
   std::string out;
-  for (int v : values) out.push_back(static_cast<char>(v));
+  for (int v : values)
+    out.push_back(static_cast<char>(v));
   return out;
 }
 

@@ -18,7 +18,8 @@ TEST(ids, an_id_has_1_to_64_bytes_of_its_alphabet) {
 }
 
 TEST(ids, what_is_outside_the_alphabet_is_no_id) {
-  for (const std::string bad : {"a b", "a/b", "../x", "a\n", "a%00", "'; DROP TABLE messages;--", "é", "a@b", "a*"})
+  for (const std::string bad :
+       {"a b", "a/b", "../x", "a\n", "a%00", "'; DROP TABLE messages;--", "é", "a@b", "a*"})
     EXPECT_FALSE(is_id(bad)) << bad;
   EXPECT_FALSE(is_id(std::string_view("a\0b", 3)));
 }

@@ -41,7 +41,8 @@ refusal bad(const std::string& text) {
   return {d.id, *why};
 }
 
-/// The frame is refused with this code; the error names this field, and the answer carries the id 7.
+/// The frame is refused with this code; the error names this field, and the answer carries the
+/// id 7.
 void expect_bad(const std::string& text, const std::string& field, errc code = errc::bad_request) {
   const auto r = bad(text);
   EXPECT_EQ(r.why.code, code) << text;
@@ -77,20 +78,25 @@ TEST(json_decode, message_send_takes_room_nonce_text_and_reply) {
 }
 
 TEST(json_decode, fields_may_come_in_any_order_and_escaped) {
-  const auto op = good<message_send>(R"({"te\u0078t":"\ud83d\ude00\u65e5","nonce":"n","room":"r","id":"x","op":"message.send"})");
+  const auto op = good<message_send>(
+      R"({"te\u0078t":"\ud83d\ude00\u65e5","nonce":"n","room":"r","id":"x","op":"message.send"})");
   EXPECT_EQ(op.text, "😀日");
   EXPECT_FALSE(op.reply_to);
 }
 
 TEST(json_decode, text_is_kept_byte_for_byte) {
-  for (const std::string text : {"😀", "𠮷野家", "👨‍👩‍👧‍👦", "🇯🇵", "e\u0301", " \u3164 ", "\u202Eabc", ""}) {
-    const auto op = good<message_send>(R"({"op":"message.send","id":1,"room":"r","nonce":"n","text":")" + text + "\"}");
-    EXPECT_EQ(op.text, text) << "blankness and length are the room's to check: a known nonce is answered before";
+  for (const std::string text :
+       {"😀", "𠮷野家", "👨‍👩‍👧‍👦", "🇯🇵", "e\u0301", " \u3164 ", "\u202Eabc", ""}) {
+    const auto op = good<message_send>(
+        R"({"op":"message.send","id":1,"room":"r","nonce":"n","text":")" + text + "\"}");
+    EXPECT_EQ(op.text, text)
+        << "blankness and length are the room's to check: a known nonce is answered before";
   }
 }
 
 TEST(json_decode, hello_takes_token_client_and_epoch) {
-  const auto op = good<hello>(R"({"op":"hello","id":1,"token":"a.b.c","client":"web","epoch":"e1"})");
+  const auto op =
+      good<hello>(R"({"op":"hello","id":1,"token":"a.b.c","client":"web","epoch":"e1"})");
   EXPECT_EQ(op.token, "a.b.c");
   EXPECT_EQ(op.client, "web");
   EXPECT_EQ(op.epoch, "e1");
@@ -100,15 +106,18 @@ TEST(json_decode, hello_takes_token_client_and_epoch) {
 TEST(json_decode, hello_enters_none_all_or_the_rooms_listed_in_their_order) {
   EXPECT_EQ(good<hello>(R"({"op":"hello","id":1,"enter":"none"})").enter, hello::enter_mode::none);
   EXPECT_EQ(good<hello>(R"({"op":"hello","id":1,"enter":"all"})").enter, hello::enter_mode::all);
-  const auto op = good<hello>(R"({"op":"hello","id":1,"enter":{"r_z":5,"r_a":0,"r_m":9007199254740991}})");
+  const auto op =
+      good<hello>(R"({"op":"hello","id":1,"enter":{"r_z":5,"r_a":0,"r_m":9007199254740991}})");
   EXPECT_EQ(op.enter, hello::enter_mode::listed);
-  const std::vector<std::pair<std::string, seq_no>> wanted = {{"r_z", 5}, {"r_a", 0}, {"r_m", 9007199254740991}};
+  const std::vector<std::pair<std::string, seq_no>> wanted = {
+      {"r_z", 5}, {"r_a", 0}, {"r_m", 9007199254740991}};
   EXPECT_EQ(op.enter_rooms, wanted);
   EXPECT_TRUE(good<hello>(R"({"op":"hello","id":1,"enter":{}})").enter_rooms.empty());
 }
 
 TEST(json_decode, hello_with_an_enter_of_another_shape_is_refused) {
-  for (const std::string enter : {R"("some")", "[]", "1", "null", "true"}) expect_bad(R"({"op":"hello","id":7,"enter":)" + enter + "}", "enter");
+  for (const std::string enter : {R"("some")", "[]", "1", "null", "true"})
+    expect_bad(R"({"op":"hello","id":7,"enter":)" + enter + "}", "enter");
   expect_bad(R"({"op":"hello","id":7,"enter":{"r_1":-1}})", "enter.r_1");
   expect_bad(R"({"op":"hello","id":7,"enter":{"r_1":"5"}})", "enter.r_1");
   expect_bad(R"({"op":"hello","id":7,"enter":{"r_1":{"a":1}}})", "enter.r_1");
@@ -118,7 +127,8 @@ TEST(json_decode, hello_with_an_enter_of_another_shape_is_refused) {
 
 std::string hello_entering(int rooms) {
   std::string enter;
-  for (int i = 0; i < rooms; ++i) enter += (i == 0 ? "\"r" : ",\"r") + std::to_string(i) + "\":1";
+  for (int i = 0; i < rooms; ++i)
+    enter += (i == 0 ? "\"r" : ",\"r") + std::to_string(i) + "\":1";
   return R"({"op":"hello","id":7,"enter":{)" + enter + "}}";
 }
 
@@ -130,7 +140,8 @@ TEST(json_decode, hello_enters_200_rooms_and_not_201) {
 
 std::string asking_users(int count) {
   std::string list;
-  for (int i = 0; i < count; ++i) list += (i == 0 ? "\"u" : ",\"u") + std::to_string(i) + "\"";
+  for (int i = 0; i < count; ++i)
+    list += (i == 0 ? "\"u" : ",\"u") + std::to_string(i) + "\"";
   return R"({"op":"users","id":7,"users":[)" + list + "]}";
 }
 
@@ -154,7 +165,8 @@ TEST(json_decode, rooms_takes_a_cursor_and_a_limit) {
   EXPECT_EQ(op.limit, 10);
   EXPECT_FALSE(good<rooms>(R"({"op":"rooms","id":1})").limit);
   EXPECT_EQ(good<rooms>(R"({"op":"rooms","id":1,"limit":100000})").limit, 200);
-  expect_bad(R"({"op":"rooms","id":7,"cursor":")" + std::string(513, 'c') + "\"}", "cursor", errc::too_large);
+  expect_bad(R"({"op":"rooms","id":7,"cursor":")" + std::string(513, 'c') + "\"}", "cursor",
+             errc::too_large);
 }
 
 TEST(json_decode, room_create_takes_name_kind_members_and_history) {
@@ -169,15 +181,21 @@ TEST(json_decode, room_create_takes_name_kind_members_and_history) {
 }
 
 TEST(json_decode, only_a_direct_room_needs_no_name) {
-  EXPECT_EQ(good<room_create>(R"({"op":"room.create","id":1,"kind":"direct","members":["u1"]})").name, "");
+  EXPECT_EQ(
+      good<room_create>(R"({"op":"room.create","id":1,"kind":"direct","members":["u1"]})").name,
+      "");
   expect_bad(R"({"op":"room.create","id":7,"kind":"public"})", "name");
   expect_bad(R"({"op":"room.create","id":7,"name":"x"})", "kind");
   expect_bad(R"({"op":"room.create","id":7,"name":"x","kind":"secret"})", "kind");
-  expect_bad(R"({"op":"room.create","id":7,"name":"x","kind":"public","history":"some"})", "history");
+  expect_bad(R"({"op":"room.create","id":7,"name":"x","kind":"public","history":"some"})",
+             "history");
 }
 
 TEST(json_decode, a_client_does_not_choose_a_rooms_id) {
-  EXPECT_EQ(good<room_create>(R"({"op":"room.create","id":1,"name":"x","kind":"public","room":"r_mine"})").room, "");
+  EXPECT_EQ(
+      good<room_create>(R"({"op":"room.create","id":1,"name":"x","kind":"public","room":"r_mine"})")
+          .room,
+      "");
 }
 
 TEST(json_decode, join_leave_and_invite_take_an_optional_nonce) {
@@ -199,11 +217,13 @@ TEST(json_decode, room_change_needs_one_setting_at_least) {
   const auto none = bad(R"({"op":"room.change","id":7,"room":"r"})");
   EXPECT_EQ(none.why.code, errc::bad_request);
   expect_bad(R"({"op":"room.change","id":7,"room":"r","slow_mode_s":-1})", "slow_mode_s");
-  expect_bad(R"({"op":"room.change","id":7,"room":"r","retention_days":9000000000})", "retention_days");
+  expect_bad(R"({"op":"room.change","id":7,"room":"r","retention_days":9000000000})",
+             "retention_days");
 }
 
 TEST(json_decode, enter_and_exit_take_the_room) {
-  const auto op = good<room_enter>(R"({"op":"room.enter","id":1,"room":"r","after_seq":0,"epoch":"e"})");
+  const auto op =
+      good<room_enter>(R"({"op":"room.enter","id":1,"room":"r","after_seq":0,"epoch":"e"})");
   EXPECT_EQ(op.after_seq, 0);
   EXPECT_EQ(op.epoch, "e");
   EXPECT_FALSE(good<room_enter>(R"({"op":"room.enter","id":1,"room":"r"})").after_seq);
@@ -217,13 +237,17 @@ TEST(json_decode, a_read_mark_may_be_zero_and_an_unread_one_may_not) {
   expect_bad(R"({"op":"message.read","id":7,"room":"r","seq":-1})", "seq");
   expect_bad(R"({"op":"message.read","id":7,"room":"r"})", "seq");
   expect_bad(R"({"op":"message.unread","id":7,"room":"r","seq":0})", "seq");
-  expect_bad(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":"t","reply_to":0})", "reply_to");
+  expect_bad(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":"t","reply_to":0})",
+             "reply_to");
 }
 
 TEST(json_decode, a_seq_is_an_integer_that_javascript_can_hold) {
-  EXPECT_EQ(good<message_read>(R"({"op":"message.read","id":1,"room":"r","seq":9007199254740991})").seq, 9007199254740991);
-  for (const std::string seq : {"9007199254740992", "18446744073709551615", "99999999999999999999999", "1.5", "1e3", "-9223372036854775809",
-                                "\"1\"", "null", "true", "[1]", "{}"})
+  EXPECT_EQ(
+      good<message_read>(R"({"op":"message.read","id":1,"room":"r","seq":9007199254740991})").seq,
+      9007199254740991);
+  for (const std::string seq :
+       {"9007199254740992", "18446744073709551615", "99999999999999999999999", "1.5", "1e3",
+        "-9223372036854775809", "\"1\"", "null", "true", "[1]", "{}"})
     expect_bad(R"({"op":"message.read","id":7,"room":"r","seq":)" + seq + "}", "seq");
 }
 
@@ -233,7 +257,9 @@ TEST(json_decode, history_takes_one_side_and_gives_at_most_a_page) {
   EXPECT_EQ(op.before_seq, 9);
   EXPECT_EQ(op.limit, 200);
   for (const std::string limit : {"201", "1000000", "9223372036854775807", "99999999999999999999"})
-    EXPECT_EQ(good<history>(R"({"op":"history","id":1,"room":"r","limit":)" + limit + "}").limit, 200) << limit;
+    EXPECT_EQ(good<history>(R"({"op":"history","id":1,"room":"r","limit":)" + limit + "}").limit,
+              200)
+        << limit;
   for (const std::string limit : {"0", "-1", "1.5", "\"5\"", "-99999999999999999999"})
     expect_bad(R"({"op":"history","id":7,"room":"r","limit":)" + limit + "}", "limit");
   const auto both = bad(R"({"op":"history","id":7,"room":"r","before_seq":9,"after_seq":1})");
@@ -242,7 +268,8 @@ TEST(json_decode, history_takes_one_side_and_gives_at_most_a_page) {
 
 TEST(json_decode, events_needs_the_seq_before) {
   EXPECT_EQ(good<events>(R"({"op":"events","id":1,"room":"r","after_seq":4})").after_seq, 4);
-  EXPECT_EQ(good<events>(R"({"op":"events","id":1,"room":"r","after_seq":4,"limit":5000})").limit, 200);
+  EXPECT_EQ(good<events>(R"({"op":"events","id":1,"room":"r","after_seq":4,"limit":5000})").limit,
+            200);
   expect_bad(R"({"op":"events","id":7,"room":"r"})", "after_seq");
 }
 
@@ -275,11 +302,13 @@ TEST(json_decode, an_id_is_a_string_or_an_integer_and_comes_back_as_it_was) {
   EXPECT_EQ(decode_frame(R"({"op":"ping","id":"a\"b\\日"})").id, R"("a\"b\\日")");
   EXPECT_EQ(decode_frame(R"({"op":"ping","id":""})").id, "\"\"");
   EXPECT_EQ(decode_frame(R"({"op":"ping","id":18446744073709551615})").id, "18446744073709551615");
-  EXPECT_EQ(decode_frame(R"({"op":"ping","id":123456789012345678901234567890})").id, "123456789012345678901234567890");
+  EXPECT_EQ(decode_frame(R"({"op":"ping","id":123456789012345678901234567890})").id,
+            "123456789012345678901234567890");
 }
 
 TEST(json_decode, without_a_usable_id_the_answer_goes_to_null) {
-  for (const std::string id : {"null", "1.5", "1e3", "true", "[]", "{}", R"("a\u0000b")", R"("\ud800")"}) {
+  for (const std::string id :
+       {"null", "1.5", "1e3", "true", "[]", "{}", R"("a\u0000b")", R"("\ud800")"}) {
     const auto r = bad(R"({"op":"ping","id":)" + id + "}");
     EXPECT_EQ(r.id, "null") << id;
     EXPECT_EQ(r.why.field, "id") << id;
@@ -300,7 +329,8 @@ TEST(json_decode, a_repeated_id_is_no_usable_id) {
 // ---- ops that are none
 
 TEST(json_decode, an_unknown_op_is_a_bad_request_that_names_it) {
-  for (const std::string op : {"message.edit", "room.kick", "resource.put", "search", "Ping", "", "constructor", "__proto__"})
+  for (const std::string op : {"message.edit", "room.kick", "resource.put", "search", "Ping", "",
+                               "constructor", "__proto__"})
     expect_bad(R"({"id":7,"op":")" + op + "\"}", "op");
   expect_bad(R"({"id":7})", "op");
   expect_bad(R"({"id":7,"op":5})", "op");
@@ -310,14 +340,17 @@ TEST(json_decode, an_unknown_op_is_a_bad_request_that_names_it) {
 // ---- types, missing and unknown fields
 
 TEST(json_decode, unknown_fields_are_ignored_whatever_they_hold) {
-  good<ping>(R"({"op":"ping","id":1,"__proto__":{"op":"x"},"constructor":[1,{"a":null}],"sender":"A","seq":"x","é":1.5e10,"":false})");
-  const auto op = good<message_send>(R"({"op":"message.send","id":1,"room":"r","nonce":"n","text":"t","sender":"A","user_id":"A","at":1})");
+  good<ping>(
+      R"({"op":"ping","id":1,"__proto__":{"op":"x"},"constructor":[1,{"a":null}],"sender":"A","seq":"x","é":1.5e10,"":false})");
+  const auto op = good<message_send>(
+      R"({"op":"message.send","id":1,"room":"r","nonce":"n","text":"t","sender":"A","user_id":"A","at":1})");
   EXPECT_EQ(op.text, "t");
 }
 
 TEST(json_decode, a_field_of_the_wrong_type_is_named) {
   for (const std::string text : {"{}", "[]", "1", "true", "null", "1.5"})
-    expect_bad(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":)" + text + "}", "text");
+    expect_bad(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":)" + text + "}",
+               "text");
   expect_bad(R"({"op":"message.send","id":7,"room":1,"nonce":"n","text":"t"})", "room");
   expect_bad(R"({"op":"message.send","id":7,"room":"r","nonce":{},"text":"t"})", "nonce");
   expect_bad(R"({"op":"room.enter","id":7,"room":"r","after_seq":null})", "after_seq");
@@ -340,9 +373,11 @@ TEST(json_decode, what_is_no_id_of_a_room_is_refused_before_anything_is_looked_u
 
 TEST(json_decode, a_repeated_key_is_a_duplicate_key_and_never_two_readings) {
   expect_bad(R"({"op":"room.join","id":7,"room":"R2","room":"R1"})", "room", errc::duplicate_key);
-  expect_bad(R"({"op":"room.join","id":7,"room":"R2","r\u006fom":"R1"})", "room", errc::duplicate_key);
+  expect_bad(R"({"op":"room.join","id":7,"room":"R2","r\u006fom":"R1"})", "room",
+             errc::duplicate_key);
   expect_bad(R"({"op":"ping","id":7,"x":1,"x":1})", "x", errc::duplicate_key);
-  expect_bad(R"({"op":"ping","id":7,"x":{"deep":[0,{"y":1,"y":2}]}})", "x.deep[1].y", errc::duplicate_key);
+  expect_bad(R"({"op":"ping","id":7,"x":{"deep":[0,{"y":1,"y":2}]}})", "x.deep[1].y",
+             errc::duplicate_key);
   expect_bad(R"({"op":"ping","op":"ping","id":7})", "op", errc::duplicate_key);
 }
 
@@ -375,13 +410,38 @@ TEST(json_decode, a_million_brackets_are_refused_at_once) {
 }
 
 TEST(json_decode, what_is_no_json_object_is_refused_without_an_id) {
-  for (const std::string text :
-       {"", " ", "null", "true", "7", "\"a\"", "[]", R"([{"op":"ping","id":7}])", "{", "}", R"({"op":"ping","id":7)", R"({"op":"ping","id":7}x)",
-        R"({"op":"ping","id":7}{})", R"({"op":"ping","id":7,})", R"({'op':'ping','id':7})", R"({op:"ping","id":7})",
-        R"({"op":"ping","id":NaN})", R"({"op":"ping","id":Infinity})", R"({"op":"ping","id":-Infinity})", R"({"op":"ping","id":01})",
-        R"({"op":"ping","id":+1})", R"({"op":"ping","id":.5})", R"({"op":"ping","id":1.})", R"({"op":"ping","id":0x10})",
-        R"({"op":"ping","id":7}//c)", R"({"op":"ping",/*c*/"id":7})", R"({"op":"ping" "id":7})", R"({"op":"ping","id":7,"x":tru})",
-        R"({"op":"pi\qng","id":7})", R"({"op":"ping","id":7,"x":"\u12g4"})", "{\"op\":\"ping\",\"id\":7,\"x\":\"a\nb\"}", R"({"op":"ping","id":7,"x":"})"})
+  for (const std::string text : {"",
+                                 " ",
+                                 "null",
+                                 "true",
+                                 "7",
+                                 "\"a\"",
+                                 "[]",
+                                 R"([{"op":"ping","id":7}])",
+                                 "{",
+                                 "}",
+                                 R"({"op":"ping","id":7)",
+                                 R"({"op":"ping","id":7}x)",
+                                 R"({"op":"ping","id":7}{})",
+                                 R"({"op":"ping","id":7,})",
+                                 R"({'op':'ping','id':7})",
+                                 R"({op:"ping","id":7})",
+                                 R"({"op":"ping","id":NaN})",
+                                 R"({"op":"ping","id":Infinity})",
+                                 R"({"op":"ping","id":-Infinity})",
+                                 R"({"op":"ping","id":01})",
+                                 R"({"op":"ping","id":+1})",
+                                 R"({"op":"ping","id":.5})",
+                                 R"({"op":"ping","id":1.})",
+                                 R"({"op":"ping","id":0x10})",
+                                 R"({"op":"ping","id":7}//c)",
+                                 R"({"op":"ping",/*c*/"id":7})",
+                                 R"({"op":"ping" "id":7})",
+                                 R"({"op":"ping","id":7,"x":tru})",
+                                 R"({"op":"pi\qng","id":7})",
+                                 R"({"op":"ping","id":7,"x":"\u12g4"})",
+                                 "{\"op\":\"ping\",\"id\":7,\"x\":\"a\nb\"}",
+                                 R"({"op":"ping","id":7,"x":"})"})
     expect_broken(text);
 }
 
@@ -398,7 +458,8 @@ TEST(json_decode, a_zero_byte_does_not_end_the_frame) {
 }
 
 TEST(json_decode, invalid_utf8_is_refused) {
-  for (const std::string bytes : {"\xC3\x28", "\xED\xA0\x80", "\xC0\x80", "\xF4\x90\x80\x80", "\xE3\x81"})
+  for (const std::string bytes :
+       {"\xC3\x28", "\xED\xA0\x80", "\xC0\x80", "\xF4\x90\x80\x80", "\xE3\x81"})
     expect_broken(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":")" + bytes + "\"}");
 }
 
@@ -412,16 +473,23 @@ TEST(json_decode, an_escaped_zero_character_is_refused_in_ids_names_and_text) {
 }
 
 TEST(json_decode, a_lone_surrogate_is_refused_by_its_field_with_the_requests_id) {
-  for (const std::string text : {R"(\ud800)", R"(\udc00)", R"(a\ud800b)", R"(\ud800\ud800)", R"(\udc00\ud800)", R"(\uD83D)", R"(\ud800\n)", R"(\ud83d\ude00\ud83d)"}) {
-    expect_bad(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":")" + text + "\"}", "text");
-    expect_bad(R"({"op":"message.send","text":")" + text + R"(","room":"r","nonce":"n","id":7})", "text");
+  for (const std::string text :
+       {R"(\ud800)", R"(\udc00)", R"(a\ud800b)", R"(\ud800\ud800)", R"(\udc00\ud800)", R"(\uD83D)",
+        R"(\ud800\n)", R"(\ud83d\ude00\ud83d)"}) {
+    expect_bad(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":")" + text + "\"}",
+               "text");
+    expect_bad(R"({"op":"message.send","text":")" + text + R"(","room":"r","nonce":"n","id":7})",
+               "text");
   }
   expect_bad(R"({"op":"room.create","kind":"public","name":"\ud800","id":7})", "name");
   expect_bad(R"({"op":"users","users":["u1","\ud800"],"id":7})", "users[1]");
 }
 
 TEST(json_decode, a_backslash_before_a_surrogates_letters_is_no_surrogate) {
-  EXPECT_EQ(good<message_send>(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":"\\ud800"})").text, R"(\ud800)");
+  EXPECT_EQ(
+      good<message_send>(R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":"\\ud800"})")
+          .text,
+      R"(\ud800)");
 }
 
 TEST(json_decode, a_lone_surrogate_beside_a_syntax_error_is_no_json_object) {
@@ -438,12 +506,15 @@ TEST(json_decode, a_syntax_error_never_quotes_what_was_sent) {
 TEST(json_decode, a_long_op_or_key_is_not_echoed_whole) {
   const std::string longer(60'000, 'k');
   EXPECT_LT(bad(R"({"id":7,"op":")" + longer + "\"}").why.message.size(), 300U);
-  EXPECT_LT(bad(R"({"id":7,"op":"ping",")" + longer + R"(":1,")" + longer + R"(":2})").why.message.size(), 300U);
+  EXPECT_LT(
+      bad(R"({"id":7,"op":"ping",")" + longer + R"(":1,")" + longer + R"(":2})").why.message.size(),
+      300U);
 }
 
 std::string many_keys(int count) {
   std::string text = R"({"op":"ping","id":7)";
-  for (int i = 0; i < count; ++i) text += ",\"k" + std::to_string(i) + "\":0";
+  for (int i = 0; i < count; ++i)
+    text += ",\"k" + std::to_string(i) + "\":0";
   return text + "}";
 }
 
@@ -452,7 +523,8 @@ TEST(json_decode, a_hundred_thousand_keys_cost_their_number_and_not_its_square) 
   good<ping>(few);
   const auto base = milliseconds([&] { good<ping>(few); });
   const auto took = milliseconds([&] { good<ping>(many); });
-  EXPECT_LT(took, 40 * base + 50) << "ten times as many keys; a square would be a hundred times " << base << " ms";
+  EXPECT_LT(took, 40 * base + 50) << "ten times as many keys; a square would be a hundred times "
+                                  << base << " ms";
   const auto document = parse_strict(many);
   ASSERT_TRUE(document);
   EXPECT_EQ(document->size(), 100'002U);
@@ -466,17 +538,23 @@ TEST(json_decode, the_last_of_many_keys_is_still_seen_to_be_repeated) {
 
 TEST(json_decode, a_string_of_the_frames_size_is_read) {
   const std::string text(65'000, 'x');
-  EXPECT_EQ(good<message_send>(R"({"op":"message.send","id":1,"room":"r","nonce":"n","text":")" + text + "\"}").text.size(), 65'000U);
+  EXPECT_EQ(good<message_send>(R"({"op":"message.send","id":1,"room":"r","nonce":"n","text":")" +
+                               text + "\"}")
+                .text.size(),
+            65'000U);
 }
 
 TEST(json_decode, every_prefix_of_a_frame_is_refused_and_harmless) {
-  const std::string whole = R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":"a\ud83d\ude00é","media":["m"],"x":[{"y":-1.5e3}]})";
+  const std::string whole =
+      R"({"op":"message.send","id":7,"room":"r","nonce":"n","text":"a\ud83d\ude00é","media":["m"],"x":[{"y":-1.5e3}]})";
   good<message_send>(whole);
-  for (std::size_t n = 0; n < whole.size(); ++n) expect_broken(whole.substr(0, n));
+  for (std::size_t n = 0; n < whole.size(); ++n)
+    expect_broken(whole.substr(0, n));
 }
 
 TEST(json_decode, every_single_byte_changed_is_read_or_refused_and_never_more) {
-  const std::string whole = R"({"op":"hello","id":7,"enter":{"r":1},"token":"\ud83d\ude00","x":[null,true,1e5]})";
+  const std::string whole =
+      R"({"op":"hello","id":7,"enter":{"r":1},"token":"\ud83d\ude00","x":[null,true,1e5]})";
   for (std::size_t at = 0; at < whole.size(); ++at)
     for (int byte = 0; byte < 256; ++byte) {
       auto changed = whole;
@@ -492,7 +570,8 @@ TEST(json_decode, every_single_byte_changed_is_read_or_refused_and_never_more) {
 // ---- bodies over HTTP
 
 TEST(json_decode, a_body_becomes_the_op_with_what_the_path_gives) {
-  const auto r = decode_body("message.send", R"({"text":"hi","room":"r_other","nonce":"n"})", {{"room", "r_path"}, {"nonce", "key-1"}});
+  const auto r = decode_body("message.send", R"({"text":"hi","room":"r_other","nonce":"n"})",
+                             {{"room", "r_path"}, {"nonce", "key-1"}});
   ASSERT_TRUE(r) << r.error().message;
   const auto& op = std::get<message_send>(*r);
   EXPECT_EQ(op.room, "r_path");
@@ -528,7 +607,8 @@ TEST(json_decode, a_strict_document_is_what_it_says) {
 }
 
 TEST(json_decode, a_strict_document_refuses_what_a_frame_refuses) {
-  for (const std::string text : {"", "{", "{}x", "[1,]", "01", "NaN", "'a'", "{}//", R"("\ud800")", "\"\xC3(\"", "[1]]"}) {
+  for (const std::string text :
+       {"", "{", "{}x", "[1,]", "01", "NaN", "'a'", "{}//", R"("\ud800")", "\"\xC3(\"", "[1]]"}) {
     const auto d = parse_strict(text);
     ASSERT_FALSE(d) << text;
     EXPECT_EQ(d.error().code, errc::bad_request);

@@ -18,7 +18,8 @@ namespace {
 
 using json = nlohmann::json;
 
-std::string line(level l, std::string_view msg, std::initializer_list<field> fields = {}, bool text = false) {
+std::string line(level l, std::string_view msg, std::initializer_list<field> fields = {},
+                 bool text = false) {
   return format_line(l, "room", msg, {fields.begin(), fields.size()}, text);
 }
 
@@ -37,25 +38,31 @@ std::vector<std::string> lines_of(const std::function<void()>& work) {
   close(ends[1]);
   std::string all;
   char buffer[4096];
-  for (ssize_t n = read(ends[0], buffer, sizeof buffer); n > 0; n = read(ends[0], buffer, sizeof buffer)) all.append(buffer, static_cast<std::size_t>(n));
+  for (ssize_t n = read(ends[0], buffer, sizeof buffer); n > 0;
+       n = read(ends[0], buffer, sizeof buffer))
+    all.append(buffer, static_cast<std::size_t>(n));
   close(ends[0]);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   std::vector<std::string> lines;
   std::istringstream in(all);
-  for (std::string l; std::getline(in, l);) lines.push_back(l);
+  for (std::string l; std::getline(in, l);)
+    lines.push_back(l);
   return lines;
 }
 
 TEST(log, a_line_is_one_json_object_with_its_fields) {
-  const auto j = json::parse(line(level::warn, "handler is slow", {{"room", "r_1"}, {"ms", "1200"}}));
+  const auto j =
+      json::parse(line(level::warn, "handler is slow", {{"room", "r_1"}, {"ms", "1200"}}));
   EXPECT_EQ(j["level"], "warn");
   EXPECT_EQ(j["component"], "room");
   EXPECT_EQ(j["msg"], "handler is slow");
   EXPECT_EQ(j["room"], "r_1");
   EXPECT_EQ(j["ms"], "1200");
-  EXPECT_TRUE(std::regex_match(j["at"].get<std::string>(), std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"))) << j["at"];
+  EXPECT_TRUE(std::regex_match(j["at"].get<std::string>(),
+                               std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)")))
+      << j["at"];
 }
 
 TEST(log, nobodys_input_makes_a_second_line_or_a_field) {
@@ -72,8 +79,11 @@ TEST(log, nobodys_input_makes_a_second_line_or_a_field) {
 }
 
 TEST(log, secrets_are_not_written_under_their_names) {
-  for (const char* name : {"token", "password", "new_password", "secret", "authorization", "cookie"})
-    for (bool text : {false, true}) EXPECT_EQ(line(level::info, "m", {{name, "geheim"}}, text).find("geheim"), std::string::npos) << name;
+  for (const char* name :
+       {"token", "password", "new_password", "secret", "authorization", "cookie"})
+    for (bool text : {false, true})
+      EXPECT_EQ(line(level::info, "m", {{name, "geheim"}}, text).find("geheim"), std::string::npos)
+          << name;
 }
 
 TEST(log, on_a_terminal_a_line_is_text) {
@@ -116,12 +126,15 @@ TEST(log, lines_of_many_threads_come_whole_and_before_the_end) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([] {
-        for (int i = 0; i < 500; ++i) info("a", std::string(200, 'm'), {{"i", std::to_string(i)}});
+        for (int i = 0; i < 500; ++i)
+          info("a", std::string(200, 'm'), {{"i", std::to_string(i)}});
       });
-    for (auto& t : threads) t.join();
+    for (auto& t : threads)
+      t.join();
   });
   EXPECT_EQ(lines.size(), 2000U);
-  for (const auto& l : lines) EXPECT_TRUE(json::accept(l)) << l;
+  for (const auto& l : lines)
+    EXPECT_TRUE(json::accept(l)) << l;
 }
 
 TEST(log, a_reader_that_has_stopped_does_not_stop_the_writer) {
@@ -134,7 +147,8 @@ TEST(log, a_reader_that_has_stopped_does_not_stop_the_writer) {
     alarm(30);  // a writer that waits for the reader ends here, by a signal
     dup2(ends[1], STDERR_FILENO);
     setup("info", "json");
-    for (int i = 0; i < 20'000; ++i) info("a", std::string(100, 'm'));
+    for (int i = 0; i < 20'000; ++i)
+      info("a", std::string(100, 'm'));
     const char lost = dropped() > 0 ? 'd' : 'n';
     const auto n = ::write(done[1], &lost, 1);
     _exit(n == 1 ? 0 : 1);
@@ -146,7 +160,8 @@ TEST(log, a_reader_that_has_stopped_does_not_stop_the_writer) {
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  for (int fd : {ends[0], ends[1], done[0]}) close(fd);
+  for (int fd : {ends[0], ends[1], done[0]})
+    close(fd);
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ std::size_t bucket_of_size(std::int64_t n) {
 
 TEST(metrics, a_duration_falls_into_the_bucket_whose_edge_it_does_not_exceed) {
   for (std::size_t i = 0; i < metric_histogram::buckets; ++i) {
-    const auto edge = static_cast<std::int64_t>(std::stod(std::string(metric_histogram::seconds_edges[i])) * 1e9 + 0.5);
+    const auto edge = static_cast<std::int64_t>(
+        std::stod(std::string(metric_histogram::seconds_edges[i])) * 1e9 + 0.5);
     EXPECT_EQ(bucket_of_ns(edge), i) << metric_histogram::seconds_edges[i];
     EXPECT_EQ(bucket_of_ns(edge + 1), i + 1) << metric_histogram::seconds_edges[i];
   }
@@ -63,21 +64,41 @@ TEST(metrics, a_peak_keeps_the_highest_value_of_all_threads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&peak, t] {
-      for (int i = 0; i < 10000; ++i) peak.peak(i * 4 + t);
+      for (int i = 0; i < 10000; ++i)
+        peak.peak(i * 4 + t);
     });
-  for (auto& t : threads) t.join();
+  for (auto& t : threads)
+    t.join();
   EXPECT_EQ(peak.get(), 9999 * 4 + 3);
 }
 
 TEST(metrics, the_catalogue_has_every_name_that_was_promised) {
   const metrics m;
   const auto all = catalogue(m);
-  for (const std::string name :
-       {"chat_ws_send_seconds", "chat_message_send_seconds", "chat_message_read_seconds", "chat_message_response_build_seconds",
-        "chat_event_message_sent_seconds", "chat_broadcast_room_seconds", "chat_stage_seconds", "chat_db_statements_total", "chat_db_commits_total",
-        "chat_db_rows_total", "chat_db_group_size", "chat_commit_seconds", "chat_queue_depth", "chat_queue_peak", "chat_connections", "chat_sessions",
-        "chat_rooms_active", "chat_rejected_total", "chat_resume_total", "chat_disconnects_total", "chat_cache_requests_total",
-        "chat_http_request_seconds", "chat_http_responses_total", "chat_build_info"})
+  for (const std::string name : {"chat_ws_send_seconds",
+                                 "chat_message_send_seconds",
+                                 "chat_message_read_seconds",
+                                 "chat_message_response_build_seconds",
+                                 "chat_event_message_sent_seconds",
+                                 "chat_broadcast_room_seconds",
+                                 "chat_stage_seconds",
+                                 "chat_db_statements_total",
+                                 "chat_db_commits_total",
+                                 "chat_db_rows_total",
+                                 "chat_db_group_size",
+                                 "chat_commit_seconds",
+                                 "chat_queue_depth",
+                                 "chat_queue_peak",
+                                 "chat_connections",
+                                 "chat_sessions",
+                                 "chat_rooms_active",
+                                 "chat_rejected_total",
+                                 "chat_resume_total",
+                                 "chat_disconnects_total",
+                                 "chat_cache_requests_total",
+                                 "chat_http_request_seconds",
+                                 "chat_http_responses_total",
+                                 "chat_build_info"})
     EXPECT_NE(find(all, name), nullptr) << name;
 }
 
@@ -96,8 +117,12 @@ TEST(metrics, names_help_and_types_follow_the_rules) {
     EXPECT_EQ(f.type == "histogram", f.samples.empty()) << f.name;
     EXPECT_EQ(f.type == "histogram", !f.histograms.empty()) << f.name;
     std::set<std::string> series;
-    for (const auto& s : f.samples) EXPECT_TRUE(series.insert(s.labels).second && std::regex_match(s.labels, labels)) << f.name << s.labels;
-    for (const auto& h : f.histograms) EXPECT_TRUE(series.insert(h.first).second && std::regex_match(h.first, labels)) << f.name << h.first;
+    for (const auto& s : f.samples)
+      EXPECT_TRUE(series.insert(s.labels).second && std::regex_match(s.labels, labels))
+          << f.name << s.labels;
+    for (const auto& h : f.histograms)
+      EXPECT_TRUE(series.insert(h.first).second && std::regex_match(h.first, labels))
+          << f.name << h.first;
   }
 }
 
@@ -125,14 +150,16 @@ TEST(metrics, what_is_counted_shows_in_its_family) {
 
 TEST(metrics, every_stage_has_its_name) {
   std::set<std::string_view> names;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(stage::count_); ++i) names.insert(to_string(static_cast<stage>(i)));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(stage::count_); ++i)
+    names.insert(to_string(static_cast<stage>(i)));
   EXPECT_EQ(names.size(), static_cast<std::size_t>(stage::count_));
   EXPECT_EQ(to_string(stage::parse), "parse");
   EXPECT_EQ(to_string(stage::fanout), "fanout");
 }
 
 TEST(metrics, promtool_has_nothing_to_say) {
-  if (std::system("command -v promtool >/dev/null 2>&1") != 0) GTEST_SKIP() << "promtool is not installed";
+  if (std::system("command -v promtool >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "promtool is not installed";
   const metrics m;
   std::string name = std::filesystem::temp_directory_path() / "parley-metrics-XXXXXX";
   const int fd = mkstemp(name.data());
@@ -141,11 +168,13 @@ TEST(metrics, promtool_has_nothing_to_say) {
   std::ofstream out(name);
   for (const auto& f : catalogue(m)) {
     out << "# HELP " << f.name << " " << f.help << "\n# TYPE " << f.name << " " << f.type << "\n";
-    for (const auto& s : f.samples) out << f.name << (s.labels.empty() ? "" : "{" + s.labels + "}") << " " << s.value << "\n";
+    for (const auto& s : f.samples)
+      out << f.name << (s.labels.empty() ? "" : "{" + s.labels + "}") << " " << s.value << "\n";
     for (const auto& [labels, data] : f.histograms) {
       const auto& edges = f.sizes ? metric_histogram::size_edges : metric_histogram::seconds_edges;
       const auto lead = labels.empty() ? "" : labels + ",";
-      for (const auto& edge : edges) out << f.name << "_bucket{" << lead << "le=\"" << edge << "\"} 0\n";
+      for (const auto& edge : edges)
+        out << f.name << "_bucket{" << lead << "le=\"" << edge << "\"} 0\n";
       out << f.name << "_bucket{" << lead << "le=\"+Inf\"} " << data->count[0] << "\n";
       const auto braces = labels.empty() ? "" : "{" + labels + "}";
       out << f.name << "_sum" << braces << " 0\n" << f.name << "_count" << braces << " 0\n";
@@ -155,7 +184,8 @@ TEST(metrics, promtool_has_nothing_to_say) {
   FILE* tool = popen(("promtool check metrics < " + name + " 2>&1").c_str(), "r");
   ASSERT_NE(tool, nullptr);
   std::string said;
-  for (int c = fgetc(tool); c != EOF; c = fgetc(tool)) said.push_back(static_cast<char>(c));
+  for (int c = fgetc(tool); c != EOF; c = fgetc(tool))
+    said.push_back(static_cast<char>(c));
   EXPECT_EQ(pclose(tool), 0) << said;
   EXPECT_EQ(said, "");
   std::filesystem::remove(name);

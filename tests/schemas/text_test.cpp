@@ -20,19 +20,23 @@ TEST(text, invalid_utf8_and_zero_characters_are_not_clean) {
   EXPECT_TRUE(is_clean_utf8(""));
   EXPECT_TRUE(is_clean_utf8("a\u0001é日😀"));
   EXPECT_FALSE(is_clean_utf8("a\0b"s));
-  for (const std::string bad : {"\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE3\x81", "\xC3\x28", "\x80", "\xFE"})
+  for (const std::string bad :
+       {"\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE3\x81", "\xC3\x28", "\x80", "\xFE"})
     EXPECT_FALSE(is_clean_utf8(bad));
   EXPECT_TRUE(is_clean_utf8("\uFFFE")) << "a noncharacter is valid UTF-8";
 }
 
 TEST(text, white_space_format_characters_and_fillers_are_blank) {
-  for (const std::string blank : {"", " ", "\t\r\n", "\u00A0", "\u3000", "\u2028", "\u200B", "\u200C", "\u200D", "\u202E",
-                                  "\u2060", "\uFEFF", "\u00AD", "\u115F", "\u1160", "\u2800", "\u3164", "\uFFA0", " \u3164\u200B\n"})
+  for (const std::string blank :
+       {"", " ", "\t\r\n", "\u00A0", "\u3000", "\u2028", "\u200B", "\u200C", "\u200D", "\u202E",
+        "\u2060", "\uFEFF", "\u00AD", "\u115F", "\u1160", "\u2800", "\u3164", "\uFFA0",
+        " \u3164\u200B\n"})
     EXPECT_TRUE(is_blank(blank)) << testing::PrintToString(blank);
 }
 
 TEST(text, anything_that_shows_is_not_blank) {
-  for (const std::string shown : {"a", " a ", "\u200Ba", "\u0301", "😀", "\u202Ex", "가"}) EXPECT_FALSE(is_blank(shown)) << shown;
+  for (const std::string shown : {"a", " a ", "\u200Ba", "\u0301", "😀", "\u202Ex", "가"})
+    EXPECT_FALSE(is_blank(shown)) << shown;
 }
 
 TEST(text, a_cut_never_parts_a_code_point) {
@@ -56,7 +60,8 @@ TEST(text, names_are_the_same_after_nfkc_and_case_folding) {
 
 TEST(text, folding_keeps_long_expansions_whole) {
   std::string one = "\uFDFA", many;  // becomes 18 code points each
-  for (int i = 0; i < 64; ++i) many += one;
+  for (int i = 0; i < 64; ++i)
+    many += one;
   EXPECT_EQ(code_points(fold_name(many)), 64 * code_points(fold_name(one)));
   EXPECT_EQ(code_points(fold_name(one)), 18U);
 }
@@ -69,7 +74,8 @@ TEST(text, nfc_composes_and_leaves_invalid_bytes_alone) {
 
 TEST(text, a_message_of_exactly_the_limit_fits_and_one_more_is_too_large) {
   std::string text;
-  for (int i = 0; i < 4000; ++i) text += "😀";
+  for (int i = 0; i < 4000; ++i)
+    text += "😀";
   EXPECT_FALSE(check_text(text, 4000, "text"));
   const auto why = check_text(text + "a", 4000, "text");
   ASSERT_TRUE(why);
@@ -86,7 +92,8 @@ TEST(text, the_limit_counts_code_points_and_not_graphemes) {
 
 TEST(text, families_of_emoji_count_by_their_code_points_up_to_the_limit) {
   std::string text;
-  for (int i = 0; i < 571; ++i) text += family;  // 3,997 code points
+  for (int i = 0; i < 571; ++i)
+    text += family;  // 3,997 code points
   EXPECT_FALSE(check_text(text + "abc", 4000, "text"));
   EXPECT_TRUE(check_text(text + family, 4000, "text"));
 }
@@ -103,13 +110,15 @@ TEST(text, blank_or_unclean_messages_are_refused) {
 TEST(text, bidi_controls_and_piled_marks_are_kept_in_messages) {
   EXPECT_FALSE(check_text("\u202Eabc", 4000, "text"));
   std::string zalgo = "a";
-  for (int i = 0; i < 3999; ++i) zalgo += "\u0301";
+  for (int i = 0; i < 3999; ++i)
+    zalgo += "\u0301";
   EXPECT_FALSE(check_text(zalgo, 4000, "text"));
   EXPECT_TRUE(check_text(zalgo + "\u0301", 4000, "text"));
 }
 
 TEST(text, names_of_all_scripts_are_names) {
-  for (const std::string name : {"alice", "山田太郎", "홍길동", "😀", "𠮷野家", "🇯🇵", "ÅåÄä", "O'Brien", "a", "नमस्ते"}) {
+  for (const std::string name :
+       {"alice", "山田太郎", "홍길동", "😀", "𠮷野家", "🇯🇵", "ÅåÄä", "O'Brien", "a", "नमस्ते"}) {
     const auto why = check_user_name(name);
     EXPECT_FALSE(why) << name << ": " << (why ? why->message : "");
   }
@@ -124,8 +133,10 @@ TEST(text, joiners_are_allowed_in_and_behind_letters) {
 }
 
 TEST(text, names_that_show_nothing_or_turn_the_line_are_refused) {
-  for (const std::string& name : {""s, " "s, "\u200C"s, "\u200D\u200D"s, "\u3164"s, "\u202Eabc"s, "ab\u202Ec"s, "\u200Babc"s, "a\u2800"s, "a b"s,
-                                 "a\tb"s, "a\u00A0b"s, "a\0b"s, "a\x7F"s, "\uFEFFa"s, "\xFF"s, "a\u00A8"s}) {
+  for (const std::string& name :
+       {""s, " "s, "\u200C"s, "\u200D\u200D"s, "\u3164"s, "\u202Eabc"s, "ab\u202Ec"s, "\u200Babc"s,
+        "a\u2800"s, "a b"s, "a\tb"s, "a\u00A0b"s, "a\0b"s, "a\x7F"s, "\uFEFFa"s, "\xFF"s,
+        "a\u00A8"s}) {
     const auto why = check_user_name(name);
     ASSERT_TRUE(why) << testing::PrintToString(name);
     EXPECT_EQ(why->code, errc::bad_request);
@@ -135,23 +146,28 @@ TEST(text, names_that_show_nothing_or_turn_the_line_are_refused) {
 
 TEST(text, a_name_has_at_most_64_code_points) {
   std::string name;
-  for (int i = 0; i < 64; ++i) name += "日";
+  for (int i = 0; i < 64; ++i)
+    name += "日";
   EXPECT_FALSE(check_user_name(name));
   EXPECT_TRUE(check_user_name(name + "日"));
 }
 
 TEST(text, reserved_names_are_reserved_in_every_writing) {
-  for (const std::string name : {"admin", "ADMIN", "ａｄｍｉｎ", "All", "here", "System", "ad\u200Dmin"}) EXPECT_TRUE(check_user_name(name)) << name;
+  for (const std::string name :
+       {"admin", "ADMIN", "ａｄｍｉｎ", "All", "here", "System", "ad\u200Dmin"})
+    EXPECT_TRUE(check_user_name(name)) << name;
   EXPECT_FALSE(check_user_name("administrator"));
 }
 
 TEST(text, titles_keep_spaces_and_emoji) {
-  for (const std::string title : {"Tea room", "お茶 ☕", "😀", "𠮷野家", "🇯🇵 news", "<img src=x onerror=alert(1)>"})
+  for (const std::string title :
+       {"Tea room", "お茶 ☕", "😀", "𠮷野家", "🇯🇵 news", "<img src=x onerror=alert(1)>"})
     EXPECT_FALSE(check_title(title, 128, "name")) << title;
 }
 
 TEST(text, titles_without_anything_to_see_or_with_controls_are_refused) {
-  for (const std::string& title : {""s, "  "s, "\u200C"s, "\u3164"s, "a\nb"s, "a\x1B[31m"s, "a\u2028b"s, "\u202Eabc"s, "a\u2066b"s, "a\0b"s, "\xC3("s}) {
+  for (const std::string& title : {""s, "  "s, "\u200C"s, "\u3164"s, "a\nb"s, "a\x1B[31m"s,
+                                   "a\u2028b"s, "\u202Eabc"s, "a\u2066b"s, "a\0b"s, "\xC3("s}) {
     const auto why = check_title(title, 128, "name");
     ASSERT_TRUE(why) << testing::PrintToString(title);
     EXPECT_EQ(why->field, "name");
