@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view policy = "default-src 'none'; script-src 'self'; style-src 'self'; "
                                     "img-src 'self' data: blob:; connect-src 'self'; "
                                     "manifest-src 'self'; object-src 'none'; base-uri 'none'; "
-                                    "form-action 'self'; frame-ancestors 'none'";
+                                    "form-action 'none'; frame-ancestors 'none'";
 
 void add_file(router& to, std::string path, const packed_file& file) {
   // The digest is taken once, at the start.

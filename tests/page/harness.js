@@ -185,6 +185,9 @@ export async function clean(...pages) {
   }
 }
 
+/** Closes every context that a test left open. */
+export const leave = (browser) => Promise.all((browser?.contexts() ?? []).map((c) => c.close()));
+
 export const online = (page) => page.waitForFunction(() => document.documentElement.dataset.conn === 'online');
 
 /** Opens the page logged in, in `room` if given, and waits until it is live. */

@@ -1,8 +1,8 @@
 // What others write must only ever be text: markup, links that are none, marks that turn lines around.
 
 import assert from 'node:assert/strict';
-import test, { after, before } from 'node:test';
-import { Server, assertFits, clean, enter, launch, makeRoom, sendAll, shown } from './harness.js';
+import test, { after, afterEach, before } from 'node:test';
+import { Server, assertFits, clean, enter, launch, leave, makeRoom, sendAll, shown } from './harness.js';
 
 const TEXTS = [
   '<img src=x onerror=alert(1)>',
@@ -34,6 +34,8 @@ before(async () => {
   server = await Server.start();
   browser = await launch();
 });
+// A test that failed leaves its people behind; the next one must not meet them.
+afterEach(() => leave(browser));
 after(async () => {
   await browser?.close();
   await server?.stop();

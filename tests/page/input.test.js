@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import test, { after, before } from 'node:test';
-import { Server, clean, enter, launch, makeRoom, online, person, sendAll, shown, write } from './harness.js';
+import test, { after, afterEach, before } from 'node:test';
+import { Server, clean, enter, launch, leave, makeRoom, online, person, sendAll, shown, write } from './harness.js';
 
 let server;
 let browser;
@@ -18,6 +18,8 @@ before(async () => {
   bo = await server.account('bo', 'Bo');
   room = await makeRoom(server, ann, 'Keys', [bo]);
 });
+// A test that failed leaves its people behind; the next one must not meet them.
+afterEach(() => leave(browser));
 after(async () => {
   await browser?.close();
   await server?.stop();

@@ -1,8 +1,8 @@
 // A connection that breaks, a server that is killed, frames that get lost: no hole, no double, nothing unsent.
 
 import assert from 'node:assert/strict';
-import test, { after, before } from 'node:test';
-import { Server, Socket, clean, enter, launch, makeRoom, online, person, sendAll, shown, until, write } from './harness.js';
+import test, { after, afterEach, before } from 'node:test';
+import { Server, Socket, clean, enter, launch, leave, makeRoom, online, person, sendAll, shown, until, write } from './harness.js';
 
 let server;
 let browser;
@@ -15,6 +15,8 @@ before(async () => {
   ann = await server.account('ann', 'Ann');
   bo = await server.account('bo', 'Bo');
 });
+// A test that failed leaves its people behind; the next one must not meet them.
+afterEach(() => leave(browser));
 after(async () => {
   await browser?.close();
   await server?.stop();

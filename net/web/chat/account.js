@@ -29,6 +29,31 @@ export function forgetAccount() {
   }
 }
 
+const DEVICES = 'parley.devices';
+const DEVICES_MAX = 8; // names whose device mark is kept, the latest last
+
+function devices() {
+  try {
+    const list = JSON.parse(localStorage.getItem(DEVICES) ?? '[]');
+    return Array.isArray(list) ? list : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The mark that the server gave this browser at an earlier log-in by that name, or null. */
+export const deviceOf = (name) => devices().find(([n]) => n === name)?.[1] ?? null;
+
+export function keepDevice(name, mark) {
+  if (!mark) return;
+  try {
+    const others = devices().filter(([n]) => n !== name);
+    localStorage.setItem(DEVICES, JSON.stringify([...others, [name, mark]].slice(-DEVICES_MAX)));
+  } catch {
+    // not kept: the next log-in is one from an unknown device
+  }
+}
+
 /** Another tab logged in, renewed or logged out: `listener(account or null)`. */
 export function watchAccount(listener) {
   window.addEventListener('storage', (e) => {

@@ -1,6 +1,8 @@
 // Parley's HTTP API as far as the page needs it: accounts and what the socket has no op for.
 // Every call has a deadline and throws ApiError with the contract's error code.
 
+import { deviceOf, keepDevice } from './account.js';
+
 const TIMEOUT_MS = 35_000;
 
 export class ApiError extends Error {
@@ -12,8 +14,8 @@ export class ApiError extends Error {
   }
 }
 
-async function call(method, path, { token, body } = {}) {
-  const headers = { Accept: 'application/json' };
+async function call(method, path, { token, body, extra, onHeaders } = {}) {
+  const headers = { Accept: 'application/json', ...extra };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   const abort = new AbortController();
@@ -38,6 +40,7 @@ async function call(method, path, { token, body } = {}) {
       const retry = Number(response.headers.get('Retry-After')) || undefined;
       throw new ApiError(json.code || 'internal', json.detail || json.title, response.status, retry);
     }
+    onHeaders?.(response.headers);
     return json;
   } catch (error) {
     if (error instanceof ApiError) throw error;
@@ -51,7 +54,13 @@ const seg = encodeURIComponent;
 
 export const api = {
   register: (fields) => call('POST', '/users', { body: fields }),
-  login: (name, password) => call('POST', '/login', { body: { name, password } }),
+  // What an earlier log-in gave this device keeps it welcome while others guess at the password.
+  login: (name, password) =>
+    call('POST', '/login', {
+      body: { name, password },
+      extra: deviceOf(name) ? { 'Parley-Device': deviceOf(name) } : {},
+      onHeaders: (headers) => keepDevice(name, headers.get('Parley-Device')),
+    }),
   logout: (token) => call('POST', '/logout', { token }),
   renew: (token) => call('POST', '/token', { token }),
   changeMe: (token, fields) => call('PATCH', '/me', { token, body: fields }),

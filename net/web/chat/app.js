@@ -64,7 +64,7 @@ function begin(account) {
   session.start();
 }
 
-async function logout(notice) {
+async function logout() {
   const token = session?.account.token;
   session?.end();
   session = null;
@@ -72,7 +72,7 @@ async function logout(notice) {
   closeDialogs();
   store.clear();
   location.hash = '#/';
-  showAuth(notice);
+  showAuth();
   if (token) await api.logout(token).catch(() => {}); // a token that is no longer good is logged out already
 }
 

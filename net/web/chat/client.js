@@ -72,6 +72,11 @@ export class Client {
     this._open();
   }
 
+  /** Connects anew at once, with what hello() gives now. */
+  restart() {
+    this._open();
+  }
+
   /** Ends the connection for good (log-out); requests under way are refused as lost. */
   stop() {
     this._drop();

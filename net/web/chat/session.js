@@ -25,6 +25,7 @@ export class Session {
     this.account = account;
     this.onEnd = onEnd;
     this.ended = false;
+    this.holding = false; // a new password is under way: a 4001 is expected
     this.wanted = new Set(); // users whose names are asked for
     this.namesTimer = null;
     this.filling = new Set();
@@ -46,7 +47,7 @@ export class Session {
       },
       onStop: (code) => {
         store.changed('conn');
-        if (code === 4001) this._end('unauthenticated');
+        if (code === 4001 && !this.holding) this._end('unauthenticated');
         else if (code === 4003) this._end('suspended');
       },
     });
@@ -646,6 +647,23 @@ export class Session {
         }
         await wait((error.retryAfter ?? 3) * 1000);
       }
+    }
+  }
+
+  /**
+   * A new password ends all sessions, this one's socket too, and brings a new token: the connection
+   * comes back with it. Throws ApiError where it is refused.
+   */
+  async changePassword(password, newPassword) {
+    this.holding = true;
+    try {
+      const fresh = await api.changePassword(this.account.token, password, newPassword);
+      this.account = { ...this.account, token: fresh.token, expires_at: fresh.expires_at, since: Date.now() };
+      saveAccount(this.account);
+      this.client.restart();
+    } finally {
+      this.holding = false;
+      if (this.client.state === 'stopped' && this.client.stopCode === 4001) this._end('unauthenticated');
     }
   }
 

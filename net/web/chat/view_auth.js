@@ -119,7 +119,7 @@ export function authView({ notice, mode = 'login', onAccount, onLanguage }) {
         h('div', { class: 'brand' }, h('img', { src: '/icon.svg', alt: '', width: 44, height: 44 }), h('h1', null, t('app.name'))),
         h('p', { class: 'lead' }, t('auth.lead')),
         notice && h('p', { class: 'notice', role: 'status' }, notice),
-        h('div', { class: 'tabs', role: 'group', 'aria-label': t('auth.mode') }, tab('login', t('auth.login')), tab('register', t('auth.register'))),
+        h('div', { class: 'tabs', role: 'group', 'aria-label': t('auth.mode') }, tab('login', t('auth.login')), tab('register', t('auth.signup'))),
         form,
         h('div', { class: 'foot' }, languageSelect(onLanguage)),
       ),

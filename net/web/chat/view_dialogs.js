@@ -190,7 +190,7 @@ export function settingsDialog(store, session, { onLanguage, onLogout, toast }) 
       h('summary', null, t('settings.password')),
       form(t('settings.password'), [h('input', { class: 'offscreen', autocomplete: 'username', value: me.name, tabindex: -1, 'aria-hidden': 'true', readonly: true }), old.row, fresh.row], async (refuse) => {
         try {
-          await api.changePassword(session.account.token, old.input.value, fresh.input.value);
+          await session.changePassword(old.input.value, fresh.input.value);
         } catch (problem) {
           if (['unauthenticated', 'forbidden'].includes(problem.code)) refuse(t('auth.wrong'));
           else if (problem.code === 'bad_request') refuse(t('auth.password.hint'));
@@ -198,7 +198,7 @@ export function settingsDialog(store, session, { onLanguage, onLogout, toast }) 
           return;
         }
         dialog.close();
-        onLogout(t('settings.password.done'));
+        toast(t('settings.password.done'));
       }),
     ),
     h(

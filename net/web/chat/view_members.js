@@ -100,7 +100,7 @@ export class MembersPanel {
 
   _row(r) {
     const known = this.store.users.get(r.user);
-    const role = ['owner', 'moderator', 'invited', 'banned'].includes(r.role) ? t(`members.role.${r.role}`) : null;
+    const role = ['owner', 'moderator'].includes(r.role) ? t(`members.role.${r.role}`) : null;
     return h(
       'li',
       { 'data-user': r.user, class: r.online ? 'on' : 'off' },

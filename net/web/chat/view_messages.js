@@ -237,7 +237,7 @@ export class MessagesView {
     this.latest.hidden = !this.placed || (this.stick && this.room.log.tail);
     if (this.latest.hidden) return;
     const n = this.room.unread;
-    const label = n > 0 ? t('room.latest', { n }) : t('room.latest');
+    const label = n > 0 ? t('room.latest', { n }) : t('room.jump');
     if (this.latest.textContent !== label) replace(this.latest, icon('down'), h('span', null, label));
   }
 
