@@ -27,12 +27,12 @@ enum class Stage : std::uint8_t { idle, connecting, upgrading, opening, ready, c
 struct Engine::Session {
   std::uint32_t index = 0;
   Receiver* receiver = nullptr;
-  std::mutex lock;           // guards fd against the writers, and pending
+  std::mutex lock;  // guards fd against the writers, and pending
   Fd fd;
-  std::string pending;       // what the socket did not take yet
+  std::string pending;  // what the socket did not take yet
   std::atomic<Stage> stage{Stage::idle};
   std::atomic<bool> ending{false};  // we close it: its end is no fault
-  nanos last_read = 0;       // of its receiver only
+  nanos last_read = 0;              // of its receiver only
   std::string key;
   std::string head;
   FrameReader reader{false, 4U << 20U};
@@ -67,7 +67,8 @@ Engine::Engine(Endpoint server, std::shared_ptr<const Protocol> protocol,
                EngineOptions options)
     : server_(std::move(server)), protocol_(std::move(protocol)), rooms_(std::move(rooms)),
       plans_(std::move(sessions)), options_(options) {
-  for (std::uint32_t i = 0; i < rooms_.size(); ++i) room_of_[rooms_[i]] = i;
+  for (std::uint32_t i = 0; i < rooms_.size(); ++i)
+    room_of_[rooms_[i]] = i;
   times_.resize(plans_.size());
   credits_.resize(plans_.size());
   for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.receivers); ++i) {
@@ -92,7 +93,8 @@ Engine::Engine(Endpoint server, std::shared_ptr<const Protocol> protocol,
     s->receiver = receivers_[i % receivers_.size()].get();
     sessions_.push_back(std::move(s));
   }
-  for (auto& r : receivers_) r->thread = std::thread([this, &r] { receive_loop(*r); });
+  for (auto& r : receivers_)
+    r->thread = std::thread([this, &r] { receive_loop(*r); });
   replier_ = std::thread([this] { reply_loop(); });
 }
 
@@ -151,7 +153,8 @@ void Engine::dial_all(const std::vector<std::uint32_t>& sessions, nanos timeout)
 
 void Engine::open(nanos timeout) {
   std::vector<std::uint32_t> all(plans_.size());
-  for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
+  for (std::uint32_t i = 0; i < all.size(); ++i)
+    all[i] = i;
   dial_all(all, timeout);
 }
 
@@ -168,7 +171,8 @@ void Engine::cut(std::uint32_t index) {
 }
 
 void Engine::reopen(const std::vector<std::uint32_t>& sessions, nanos timeout) {
-  for (const auto i : sessions) plans_[i].resume_after = sessions_[i]->last_seq.load();
+  for (const auto i : sessions)
+    plans_[i].resume_after = sessions_[i]->last_seq.load();
   dial_all(sessions, timeout);
 }
 
@@ -178,8 +182,10 @@ bool Engine::write(Session& s, std::string_view bytes) {
   std::size_t done = 0;
   if (s.pending.empty()) {
     const ssize_t n = ::send(s.fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n > 0) done = static_cast<std::size_t>(n);
-    else if (errno != EAGAIN && errno != EINTR) return false;
+    if (n > 0)
+      done = static_cast<std::size_t>(n);
+    else if (errno != EAGAIN && errno != EINTR)
+      return false;
     if (done == bytes.size()) return true;
   }
   backlogged_.fetch_add(1);
@@ -304,7 +310,8 @@ void Engine::receive_loop(Receiver& r) {
         const bool measured = c.lag > 0 && s.stage == Stage::ready;
         const std::uint64_t frames = r.frames;
         r.bytes += static_cast<std::uint64_t>(c.size);
-        on_bytes(r, s, arena.data() + c.slot * read_size, static_cast<std::size_t>(c.size), c.at, c.lag);
+        on_bytes(r, s, arena.data() + c.slot * read_size, static_cast<std::size_t>(c.size), c.at,
+                 c.lag);
         if (measured) {
           nanos lag = c.lag;
           if (r.frames - frames > 1) lag = std::max(lag, c.at - std::max(seen_empty, s.last_read));
@@ -354,21 +361,27 @@ void Engine::on_bytes(Receiver& r, Session& s, const char* data, std::size_t n, 
   while (s.stage != Stage::closed && s.reader.next(frame)) {
     ++r.frames;
     switch (frame.op) {
-      case Opcode::text: on_payload(r, s, frame.payload, at, lag); break;
-      case Opcode::ping:
-        r.replies.push_back({s.index, 0, std::string(frame.payload), Opcode::pong});
-        break;
-      case Opcode::close: {
-        unsigned code = 1005;
-        if (frame.payload.size() >= 2)
-          code = static_cast<unsigned>(static_cast<unsigned char>(frame.payload[0])) << 8U |
-                 static_cast<unsigned char>(frame.payload[1]);
-        on_end(r, s, "closed by the server with " + std::to_string(code) + " " +
-                         std::string(frame.payload.substr(std::min<std::size_t>(2, frame.payload.size()))));
-        break;
-      }
-      case Opcode::binary: note(r, "a binary frame"); break;
-      default: break;
+    case Opcode::text:
+      on_payload(r, s, frame.payload, at, lag);
+      break;
+    case Opcode::ping:
+      r.replies.push_back({s.index, 0, std::string(frame.payload), Opcode::pong});
+      break;
+    case Opcode::close: {
+      unsigned code = 1005;
+      if (frame.payload.size() >= 2)
+        code = static_cast<unsigned>(static_cast<unsigned char>(frame.payload[0])) << 8U |
+               static_cast<unsigned char>(frame.payload[1]);
+      on_end(r, s,
+             "closed by the server with " + std::to_string(code) + " " +
+                 std::string(frame.payload.substr(std::min<std::size_t>(2, frame.payload.size()))));
+      break;
+    }
+    case Opcode::binary:
+      note(r, "a binary frame");
+      break;
+    default:
+      break;
     }
   }
   if (s.reader.failed()) on_end(r, s, "a frame that breaks RFC 6455: " + s.reader.error());
@@ -381,7 +394,8 @@ void Engine::on_payload(Receiver& r, Session& s, std::string_view payload, nanos
     std::vector<std::string> to_send;
     std::string why;
     const Step step = protocol_->opening(plans_[s.index], payload, to_send, why);
-    for (const auto& p : to_send) write(s, client_frame(Opcode::text, p));
+    for (const auto& p : to_send)
+      write(s, client_frame(Opcode::text, p));
     if (step == Step::failed) return on_end(r, s, "cannot open: " + why);
     if (step == Step::ready) {
       times_[s.index].ready = at;
@@ -389,7 +403,8 @@ void Engine::on_payload(Receiver& r, Session& s, std::string_view payload, nanos
       if (protocol_->numbers_events()) {
         ParsedFrame answer;
         protocol_->parse(payload, answer);
-        if (!plans_[s.index].resume_after) s.last_seq = std::max(s.last_seq.load(), answer.read_seq);
+        if (!plans_[s.index].resume_after)
+          s.last_seq = std::max(s.last_seq.load(), answer.read_seq);
       }
       ready_.fetch_add(1);
     }
@@ -403,56 +418,63 @@ void Engine::on_payload(Receiver& r, Session& s, std::string_view payload, nanos
   f.unread.clear();
   protocol_->parse(payload, f);
   switch (f.kind) {
-    case FrameKind::message:
-    case FrameKind::event: {
-      Delivery d;
-      d.session = s.index;
-      d.room = room_index(f.room);
-      d.lag = lag;
-      d.at = at;
-      d.seq = f.seq;
-      d.from_seq = f.from_seq;
-      if (f.kind == FrameKind::message) {
-        const Marker marker = read_marker(f.text);
-        if (marker.found && marker.run == options_.run) d.message = static_cast<std::uint32_t>(marker.message);
-        else d.foreign = true;
-      }
-      r.deliveries.push_back(d);
-      if (f.seq > s.last_seq) s.last_seq = f.seq;
-      if (d.message != no_message) {
-        r.delivered.fetch_add(1, std::memory_order_relaxed);
-        if (options_.mark_reads) r.replies.push_back({s.index, f.seq, {}, Opcode::text});
-      }
-      break;
+  case FrameKind::message:
+  case FrameKind::event: {
+    Delivery d;
+    d.session = s.index;
+    d.room = room_index(f.room);
+    d.lag = lag;
+    d.at = at;
+    d.seq = f.seq;
+    d.from_seq = f.from_seq;
+    if (f.kind == FrameKind::message) {
+      const Marker marker = read_marker(f.text);
+      if (marker.found && marker.run == options_.run)
+        d.message = static_cast<std::uint32_t>(marker.message);
+      else
+        d.foreign = true;
     }
-    case FrameKind::answer:
-    case FrameKind::refusal: {
-      const bool ok = f.kind == FrameKind::answer;
-      if (!ok) {
-        ++r.refusals;
-        note(r, "refused: " + std::string(payload.substr(0, 200)));
-      }
-      if (!f.id.empty() && f.id[0] == 'r') {
-        r.read_acks.push_back({s.index, no_message, ok, at, leading_number(f.id.substr(1))});
-        r.reads_acked.fetch_add(1, std::memory_order_relaxed);
-      } else if (!f.id.empty() && f.id[0] >= '0' && f.id[0] <= '9') {
-        r.acks.push_back({s.index, static_cast<std::uint32_t>(leading_number(f.id)), ok, at, f.seq});
-        r.acked.fetch_add(1, std::memory_order_relaxed);
-        if (closed_loop_.load(std::memory_order_relaxed)) {
-          const std::lock_guard guard(credit_lock_);
-          ++credits_[s.index];
-          credit_wake_.notify_one();
-        }
-      }
-      break;
+    r.deliveries.push_back(d);
+    if (f.seq > s.last_seq) s.last_seq = f.seq;
+    if (d.message != no_message) {
+      r.delivered.fetch_add(1, std::memory_order_relaxed);
+      if (options_.mark_reads) r.replies.push_back({s.index, f.seq, {}, Opcode::text});
     }
-    case FrameKind::unread:
-      for (const auto& entry : f.unread)
-        r.unread.push_back({s.index, room_index(entry.room), entry.unread, entry.last_seq, at});
-      break;
-    case FrameKind::ping: r.replies.push_back({s.index, 0, protocol_->pong(), Opcode::text}); break;
-    case FrameKind::bye: note(r, "session " + std::to_string(s.index) + " got " + std::string(payload)); break;
-    case FrameKind::other: break;
+    break;
+  }
+  case FrameKind::answer:
+  case FrameKind::refusal: {
+    const bool ok = f.kind == FrameKind::answer;
+    if (!ok) {
+      ++r.refusals;
+      note(r, "refused: " + std::string(payload.substr(0, 200)));
+    }
+    if (!f.id.empty() && f.id[0] == 'r') {
+      r.read_acks.push_back({s.index, no_message, ok, at, leading_number(f.id.substr(1))});
+      r.reads_acked.fetch_add(1, std::memory_order_relaxed);
+    } else if (!f.id.empty() && f.id[0] >= '0' && f.id[0] <= '9') {
+      r.acks.push_back({s.index, static_cast<std::uint32_t>(leading_number(f.id)), ok, at, f.seq});
+      r.acked.fetch_add(1, std::memory_order_relaxed);
+      if (closed_loop_.load(std::memory_order_relaxed)) {
+        const std::lock_guard guard(credit_lock_);
+        ++credits_[s.index];
+        credit_wake_.notify_one();
+      }
+    }
+    break;
+  }
+  case FrameKind::unread:
+    for (const auto& entry : f.unread)
+      r.unread.push_back({s.index, room_index(entry.room), entry.unread, entry.last_seq, at});
+    break;
+  case FrameKind::ping:
+    r.replies.push_back({s.index, 0, protocol_->pong(), Opcode::text});
+    break;
+  case FrameKind::bye:
+    note(r, "session " + std::to_string(s.index) + " got " + std::string(payload));
+    break;
+  case FrameKind::other:
+    break;
   }
 }
 
@@ -484,7 +506,8 @@ void Engine::send(const std::vector<PlannedSend>& plan, nanos start) {
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const SessionPlan& from = plans_[plan[i].session];
     frames.push_back(client_frame(
-        Opcode::text, protocol_->send(from, first + i, marked_text(options_.run, first + i, options_.text_bytes))));
+        Opcode::text, protocol_->send(from, first + i,
+                                      marked_text(options_.run, first + i, options_.text_bytes))));
     sent_.push_back({plan[i].session, from.room, start + plan[i].after, 0});
   }
   std::thread sender([&] {
@@ -505,7 +528,8 @@ void Engine::send_closed_loop(const std::vector<std::uint32_t>& senders, unsigne
   {
     const std::lock_guard guard(credit_lock_);
     std::fill(credits_.begin(), credits_.end(), 0U);
-    for (const auto s : senders) credits_[s] = outstanding;
+    for (const auto s : senders)
+      credits_[s] = outstanding;
   }
   closed_loop_ = true;
   sent_.reserve(sent_.size() + (1U << 20U));
@@ -516,7 +540,8 @@ void Engine::send_closed_loop(const std::vector<std::uint32_t>& senders, unsigne
       {
         std::unique_lock guard(credit_lock_);
         const auto any = [&] {
-          return std::any_of(senders.begin(), senders.end(), [&](auto s) { return credits_[s] > 0; });
+          return std::any_of(senders.begin(), senders.end(),
+                             [&](auto s) { return credits_[s] > 0; });
         };
         credit_wake_.wait_for(guard, std::chrono::milliseconds(5), any);
         for (const auto s : senders)
@@ -528,7 +553,8 @@ void Engine::send_closed_loop(const std::vector<std::uint32_t>& senders, unsigne
           const SessionPlan& from = plans_[session];
           const std::string frame = client_frame(
               Opcode::text,
-              protocol_->send(from, message, marked_text(options_.run, message, options_.text_bytes)));
+              protocol_->send(from, message,
+                              marked_text(options_.run, message, options_.text_bytes)));
           const nanos at = now();
           const bool out = write(*sessions_[session], frame);
           sent_.push_back({session, from.room, at, out ? at : 0});
@@ -543,7 +569,8 @@ void Engine::send_closed_loop(const std::vector<std::uint32_t>& senders, unsigne
 
 std::uint64_t Engine::delivered() const {
   std::uint64_t sum = 0;
-  for (const auto& r : receivers_) sum += r->delivered.load(std::memory_order_relaxed);
+  for (const auto& r : receivers_)
+    sum += r->delivered.load(std::memory_order_relaxed);
   return sum;
 }
 
@@ -582,7 +609,8 @@ bool Engine::settle(std::uint64_t expected, std::uint64_t acks, std::uint64_t re
 Recording Engine::finish() {
   Recording out;
   if (stop_.exchange(true)) return out;
-  for (auto& s : sessions_) s->ending = true;
+  for (auto& s : sessions_)
+    s->ending = true;
   for (auto& r : receivers_) {
     const std::uint64_t one = 1;
     if (::write(r->wake.get(), &one, sizeof one) < 0) note(*r, "cannot wake a receiver");
@@ -595,7 +623,8 @@ Recording Engine::finish() {
   reply_wake_.notify_all();
   if (replier_.joinable()) replier_.join();
   for (auto& s : sessions_) {
-    if (s->stage == Stage::ready) write(*s, client_frame(Opcode::close, std::string_view("\x03\xe8", 2)));
+    if (s->stage == Stage::ready)
+      write(*s, client_frame(Opcode::close, std::string_view("\x03\xe8", 2)));
     s->fd.reset();
   }
   out.sent = std::move(sent_);

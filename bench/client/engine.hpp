@@ -1,7 +1,7 @@
 // The measuring client: connections, receiving threads, one replying thread, one sending thread.
 // Sending, receiving and measuring never wait for one another: a receiving thread first stamps
-// everything that is there, then parses; what must be answered goes to the replying thread; the timed
-// sends have a thread of their own. Called by the scenarios. Must not judge what it records.
+// everything that is there, then parses; what must be answered goes to the replying thread; the
+// timed sends have a thread of their own. Called by the scenarios. Must not judge what it records.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct Delivery {
   nanos at = 0;                        // when we had it
   std::uint64_t seq = 0;
   std::uint64_t from_seq = 0;
-  bool foreign = false;                // a message without this run's marker
+  bool foreign = false;  // a message without this run's marker
 };
 
 struct Ack {
@@ -55,8 +55,8 @@ struct UnreadNotice {
 struct Sent {
   std::uint32_t session = 0;
   std::uint32_t room = 0;
-  nanos due = 0;   // absolute
-  nanos at = 0;    // just before the send; 0: never sent
+  nanos due = 0;  // absolute
+  nanos at = 0;   // just before the send; 0: never sent
 };
 
 /// A send that is to happen `after` the workload's start.
@@ -73,11 +73,11 @@ struct SessionTimes {
 
 struct EngineOptions {
   std::size_t receivers = 1;
-  std::uint32_t run = 0;            // the marker's run
+  std::uint32_t run = 0;  // the marker's run
   std::size_t text_bytes = 80;
-  bool mark_reads = false;          // every session marks every message it gets
-  nanos inject_lag = 0;             // self-test only: the receiver dawdles before each read
-  std::size_t connect_window = 256; // handshakes under way at once
+  bool mark_reads = false;           // every session marks every message it gets
+  nanos inject_lag = 0;              // self-test only: the receiver dawdles before each read
+  std::size_t connect_window = 256;  // handshakes under way at once
 };
 
 /// Everything recorded; complete after Engine::finish().
@@ -87,35 +87,38 @@ struct Recording {
   std::vector<Ack> acks;
   std::vector<Ack> read_acks;
   std::vector<UnreadNotice> unread;
-  std::vector<std::uint32_t> lags;   // one per read
-  std::vector<std::string> errors;   // refusals and broken connections, the first 50 of each thread
+  std::vector<std::uint32_t> lags;  // one per read
+  std::vector<std::string> errors;  // refusals and broken connections, the first 50 of each thread
   std::uint64_t refusals = 0;
-  std::uint64_t broken = 0;          // connections that ended unasked
+  std::uint64_t broken = 0;  // connections that ended unasked
   std::uint64_t reads_sent = 0;
-  std::uint64_t backlogged = 0;      // writes that did not go out at once
+  std::uint64_t backlogged = 0;  // writes that did not go out at once
   std::uint64_t bytes_received = 0;
   std::uint64_t frames_received = 0;
-  nanos receive_cpu = 0;             // CPU of the receiving threads
-  nanos send_cpu = 0;                // CPU of the sending and replying threads
+  nanos receive_cpu = 0;  // CPU of the receiving threads
+  nanos send_cpu = 0;     // CPU of the sending and replying threads
 };
 
 class Engine {
-public:
+ public:
   Engine(Endpoint server, std::shared_ptr<const Protocol> protocol, std::vector<std::string> rooms,
          std::vector<SessionPlan> sessions, EngineOptions options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Connects all sessions and brings each to ready. Throws Failure at the deadline or when one fails.
+  /// Connects all sessions and brings each to ready. Throws Failure at the deadline or when one
+  /// fails.
   void open(nanos timeout);
   /// Sends by plan on the sending thread and returns when all are sent.
   void send(const std::vector<PlannedSend>& plan, nanos start);
   /// Keeps `outstanding` sends of each of `senders` unanswered until `until`; returns then.
-  void send_closed_loop(const std::vector<std::uint32_t>& senders, unsigned outstanding, nanos until);
-  /// Waits until `expected` message deliveries (and `acks` answers, `reads` read answers) are there and
-  /// then `grace` longer, or until nothing more came for `quiet`. True when all came.
-  bool settle(std::uint64_t expected, std::uint64_t acks, std::uint64_t reads, nanos quiet, nanos grace);
+  void send_closed_loop(const std::vector<std::uint32_t>& senders, unsigned outstanding,
+                        nanos until);
+  /// Waits until `expected` message deliveries (and `acks` answers, `reads` read answers) are there
+  /// and then `grace` longer, or until nothing more came for `quiet`. True when all came.
+  bool settle(std::uint64_t expected, std::uint64_t acks, std::uint64_t reads, nanos quiet,
+              nanos grace);
   /// Cuts the connection of a session at once (RST), as a lost network does.
   void cut(std::uint32_t session);
   /// Dials a session that was cut again, resuming after the last seq it saw.
@@ -127,19 +130,20 @@ public:
   const std::vector<SessionTimes>& times() const { return times_; }
   const std::vector<SessionPlan>& plans() const { return plans_; }
 
-private:
+ private:
   struct Session;
   struct Receiver;
   struct Reply {
     std::uint32_t session;
-    std::uint64_t seq;       // the message to mark read
-    std::string payload;     // or this, as a frame of its own
+    std::uint64_t seq;    // the message to mark read
+    std::string payload;  // or this, as a frame of its own
     Opcode op = Opcode::text;
   };
 
   void receive_loop(Receiver& r);
   void reply_loop();
-  void on_bytes(Receiver& r, Session& s, const char* data, std::size_t n, nanos at, std::uint32_t lag);
+  void on_bytes(Receiver& r, Session& s, const char* data, std::size_t n, nanos at,
+                std::uint32_t lag);
   void on_payload(Receiver& r, Session& s, std::string_view payload, nanos at, std::uint32_t lag);
   void on_end(Receiver& r, Session& s, std::string why);
   void note(Receiver& r, std::string text);

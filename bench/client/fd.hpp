@@ -8,7 +8,7 @@
 namespace parley::bench {
 
 class Fd {
-public:
+ public:
   Fd() = default;
   explicit Fd(int fd) : fd_(fd) {}
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -31,7 +31,7 @@ public:
   }
   int release() { return std::exchange(fd_, -1); }
 
-private:
+ private:
   int fd_ = -1;
 };
 

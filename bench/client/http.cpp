@@ -67,7 +67,8 @@ bool wait_for(int fd, short events, nanos deadline) {
 Fd dial(const Endpoint& to, nanos timeout) {
   Fd fd = dial_async(to);
   if (!wait_for(fd.get(), POLLOUT, now() + timeout))
-    throw Failure("no connection to " + to.text() + " within " + std::to_string(timeout / ms) + " ms");
+    throw Failure("no connection to " + to.text() + " within " + std::to_string(timeout / ms) +
+                  " ms");
   int error = 0;
   socklen_t size = sizeof error;
   getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -75,14 +76,19 @@ Fd dial(const Endpoint& to, nanos timeout) {
   return fd;
 }
 
-HttpAnswer HttpClient::call(std::string_view method, std::string_view target, std::string_view body) {
+HttpAnswer HttpClient::call(std::string_view method, std::string_view target,
+                            std::string_view body) {
   return call_as(bearer_, method, target, body);
 }
 
 HttpAnswer HttpClient::call_as(std::string_view bearer, std::string_view method,
                                std::string_view target, std::string_view body) {
   std::string request(method);
-  request.append(" ").append(target).append(" HTTP/1.1\r\nHost: ").append(to_.text()).append("\r\n");
+  request.append(" ")
+      .append(target)
+      .append(" HTTP/1.1\r\nHost: ")
+      .append(to_.text())
+      .append("\r\n");
   if (!bearer.empty()) request.append("Authorization: Bearer ").append(bearer).append("\r\n");
   if (!body.empty() || method == "POST" || method == "PUT" || method == "PATCH")
     request.append("Content-Type: application/json\r\nContent-Length: ")
@@ -108,12 +114,14 @@ bool HttpClient::try_call(const std::string& request, HttpAnswer& out, bool head
   const nanos deadline = now() + timeout_;
   std::size_t sent = 0;
   while (sent < request.size()) {
-    const ssize_t n =
-        ::send(fd_.get(), request.data() + sent, request.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n > 0) sent += static_cast<std::size_t>(n);
+    const ssize_t n = ::send(fd_.get(), request.data() + sent, request.size() - sent,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0)
+      sent += static_cast<std::size_t>(n);
     else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
       if (!wait_for(fd_.get(), POLLOUT, deadline)) return false;
-    } else return false;
+    } else
+      return false;
   }
   std::string data;
   bool closed = false;
@@ -121,9 +129,12 @@ bool HttpClient::try_call(const std::string& request, HttpAnswer& out, bool head
     if (!wait_for(fd_.get(), POLLIN, deadline)) return false;
     std::array<char, 16384> chunk{};
     const ssize_t n = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-    if (n > 0) data.append(chunk.data(), static_cast<std::size_t>(n));
-    else if (n == 0) closed = true;
-    else if (errno != EAGAIN && errno != EINTR) closed = true;
+    if (n > 0)
+      data.append(chunk.data(), static_cast<std::size_t>(n));
+    else if (n == 0)
+      closed = true;
+    else if (errno != EAGAIN && errno != EINTR)
+      closed = true;
     return !closed;
   };
   std::size_t head_end = 0;
@@ -154,7 +165,8 @@ bool HttpClient::try_call(const std::string& request, HttpAnswer& out, bool head
       if (size == 0) break;
     }
   } else if (const auto length = header_value(out.head, "Content-Length"); !length.empty()) {
-    const auto size = static_cast<std::size_t>(std::strtoul(std::string(length).c_str(), nullptr, 10));
+    const auto size =
+        static_cast<std::size_t>(std::strtoul(std::string(length).c_str(), nullptr, 10));
     while (data.size() < size)
       if (!more()) return false;
     out.body = data.substr(0, size);

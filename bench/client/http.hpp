@@ -1,6 +1,6 @@
-// Blocking HTTP/1.1 calls with a deadline, for preparing a run and reading the server's own figures.
-// Called by the scenarios between measurements; must not be used while latency is measured, except
-// by the scenario that measures an HTTP call itself.
+// Blocking HTTP/1.1 calls with a deadline, for preparing a run and reading the server's own
+// figures. Called by the scenarios between measurements; must not be used while latency is
+// measured, except by the scenario that measures an HTTP call itself.
 #pragma once
 
 #include <stdexcept>
@@ -17,8 +17,8 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Where a server listens. `netns` is a file descriptor of the network namespace to dial from, or -1
-/// for the process' own (see link.hpp).
+/// Where a server listens. `netns` is a file descriptor of the network namespace to dial from, or
+/// -1 for the process' own (see link.hpp).
 struct Endpoint {
   std::string host = "127.0.0.1";
   int port = 0;
@@ -43,7 +43,7 @@ struct HttpAnswer {
 
 /// One keep-alive connection to one server; dials again when the server closed it between calls.
 class HttpClient {
-public:
+ public:
   explicit HttpClient(Endpoint to, std::string bearer = {}, nanos timeout = 10 * sec)
       : to_(std::move(to)), bearer_(std::move(bearer)), timeout_(timeout) {}
 
@@ -56,7 +56,7 @@ public:
 
   const Endpoint& endpoint() const { return to_; }
 
-private:
+ private:
   bool try_call(const std::string& request, HttpAnswer& out, bool head_only);
 
   Endpoint to_;

@@ -17,19 +17,23 @@ std::size_t value_end(std::string_view s, std::size_t at) {
   for (std::size_t i = at; i < s.size(); ++i) {
     const char c = s[i];
     if (in_string) {
-      if (c == '\\') ++i;
+      if (c == '\\')
+        ++i;
       else if (c == '"') {
         in_string = false;
         if (depth == 0) return i + 1;
       }
       continue;
     }
-    if (c == '"') in_string = true;
-    else if (c == '{' || c == '[') ++depth;
+    if (c == '"')
+      in_string = true;
+    else if (c == '{' || c == '[')
+      ++depth;
     else if (c == '}' || c == ']') {
       if (depth == 0) return i;
       if (--depth == 0) return i + 1;
-    } else if (depth == 0 && (c == ',' || blank(c))) return i;
+    } else if (depth == 0 && (c == ',' || blank(c)))
+      return i;
   }
   return depth == 0 && !in_string ? s.size() : std::string_view::npos;
 }
@@ -47,18 +51,22 @@ std::uint64_t leading_number(std::string_view text) {
 
 ObjectScan::ObjectScan(std::string_view text) : text_(text) {
   space();
-  if (at_ >= text_.size() || text_[at_] != '{') malformed_ = true;
-  else ++at_;
+  if (at_ >= text_.size() || text_[at_] != '{')
+    malformed_ = true;
+  else
+    ++at_;
 }
 
 void ObjectScan::space() {
-  while (at_ < text_.size() && blank(text_[at_])) ++at_;
+  while (at_ < text_.size() && blank(text_[at_]))
+    ++at_;
 }
 
 bool ObjectScan::string(std::string_view& out) {
   if (at_ >= text_.size() || text_[at_] != '"') return false;
   const std::size_t from = ++at_;
-  while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
+  while (at_ < text_.size() && text_[at_] != '"')
+    at_ += text_[at_] == '\\' ? 2 : 1;
   if (at_ >= text_.size()) return false;
   out = text_.substr(from, at_ - from);
   ++at_;
@@ -120,7 +128,8 @@ bool ArrayScan::next() {
     }
     ++at_;
   }
-  while (at_ < text_.size() && (blank(text_[at_]) || text_[at_] == ',')) ++at_;
+  while (at_ < text_.size() && (blank(text_[at_]) || text_[at_] == ','))
+    ++at_;
   if (at_ >= text_.size() || text_[at_] == ']') return false;
   const std::size_t end = value_end(text_, at_);
   if (end == std::string_view::npos || end == at_) return false;

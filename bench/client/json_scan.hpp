@@ -12,7 +12,7 @@ namespace parley::bench {
 /// Walks `{"key": value, …}`. next() gives each key and its raw value: a string value without its
 /// quotes (escapes kept as they stand), anything else verbatim. False at the end or when malformed.
 class ObjectScan {
-public:
+ public:
   explicit ObjectScan(std::string_view text);
   bool next();
   std::string_view key() const { return key_; }
@@ -21,7 +21,7 @@ public:
   bool malformed() const { return malformed_; }
   std::uint64_t number() const;
 
-private:
+ private:
   void space();
   bool string(std::string_view& out);
   bool skip_value();
@@ -36,12 +36,12 @@ private:
 
 /// Walks `[value, …]` the same way.
 class ArrayScan {
-public:
+ public:
   explicit ArrayScan(std::string_view text) : text_(text) {}
   bool next();
   std::string_view value() const { return value_; }
 
-private:
+ private:
   std::string_view text_;
   std::size_t at_ = 0;
   std::string_view value_;

@@ -44,7 +44,8 @@ void ip_command(int netns, const std::vector<std::string>& args) {
   const CommandResult result = run_command(args, 10 * sec, netns);
   if (result.status != 0) {
     std::string line;
-    for (const auto& a : args) line += (line.empty() ? "" : " ") + a;
+    for (const auto& a : args)
+      line += (line.empty() ? "" : " ") + a;
     throw Failure("--link: `" + line + "` failed: " + result.output);
   }
 }
@@ -90,8 +91,8 @@ struct Link::Impl {
     // dies; `ip` reaches them through this process' descriptors.
     const std::string self = "/proc/" + std::to_string(getpid()) + "/fd/";
     const std::string there = self + std::to_string(server_ns.get());
-    ip_command(client_ns.get(), {"ip", "link", "add", "pbl0", "type", "veth", "peer", "name", "pbl1",
-                                 "netns", there});
+    ip_command(client_ns.get(), {"ip", "link", "add", "pbl0", "type", "veth", "peer", "name",
+                                 "pbl1", "netns", there});
   }
 
   void set_up(int netns, const char* device, const char* address_of) {
@@ -141,8 +142,8 @@ struct Link::Impl {
       if (!down.empty()) next = std::min(next, down.front().due);
       const nanos left = std::max<nanos>(0, next - now());
       const timespec wait{left / sec, left % sec};
-      std::array<pollfd, 3> fds{pollfd{client_tun.get(), POLLIN, 0}, pollfd{server_tun.get(), POLLIN, 0},
-                                pollfd{wake.get(), POLLIN, 0}};
+      std::array<pollfd, 3> fds{pollfd{client_tun.get(), POLLIN, 0},
+                                pollfd{server_tun.get(), POLLIN, 0}, pollfd{wake.get(), POLLIN, 0}};
       ::ppoll(fds.data(), fds.size(), &wait, nullptr);
       if ((fds[0].revents & POLLIN) != 0) take(client_tun.get(), up);
       if ((fds[1].revents & POLLIN) != 0) take(server_tun.get(), down);
@@ -164,10 +165,11 @@ Link::Link(nanos round_trip) : impl_(std::make_unique<Impl>()) {
   try {
     d.make_veth();
     netem = true;
-    for (const auto& [ns, device] : {std::pair{d.client_ns.get(), "pbl0"}, {d.server_ns.get(), "pbl1"}}) {
-      const CommandResult r = run_command({"tc", "qdisc", "add", "dev", device, "root", "netem",
-                                           "delay", delay, "limit", "200000"},
-                                          10 * sec, ns);
+    for (const auto& [ns, device] :
+         {std::pair{d.client_ns.get(), "pbl0"}, {d.server_ns.get(), "pbl1"}}) {
+      const CommandResult r = run_command(
+          {"tc", "qdisc", "add", "dev", device, "root", "netem", "delay", delay, "limit", "200000"},
+          10 * sec, ns);
       if (r.status != 0) netem = false;
     }
     if (!netem) ip_command(d.client_ns.get(), {"ip", "link", "del", "pbl0"});

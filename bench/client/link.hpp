@@ -14,18 +14,18 @@ namespace parley::bench {
 
 /// While it lives, the calling thread makes sockets in another network namespace. -1 does nothing.
 class NamespaceGuard {
-public:
+ public:
   explicit NamespaceGuard(int netns);
   ~NamespaceGuard();
   NamespaceGuard(const NamespaceGuard&) = delete;
   NamespaceGuard& operator=(const NamespaceGuard&) = delete;
 
-private:
+ private:
   Fd home_;
 };
 
 class Link {
-public:
+ public:
   /// Throws Failure with the reason where the machine does not permit it.
   explicit Link(nanos round_trip);
   ~Link();
@@ -44,7 +44,7 @@ public:
   /// Packets that had to be dropped because the bound on held packets was met; must be 0.
   std::uint64_t dropped() const;
 
-private:
+ private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

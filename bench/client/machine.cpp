@@ -81,7 +81,8 @@ nlohmann::json describe_machine(const std::string& source_folder) {
   out["cores"] = std::thread::hardware_concurrency();
   std::ifstream memory("/proc/meminfo");
   while (std::getline(memory, line))
-    if (line.rfind("MemTotal:", 0) == 0) out["memory_mib"] = std::strtoll(line.c_str() + 9, nullptr, 10) / 1024;
+    if (line.rfind("MemTotal:", 0) == 0)
+      out["memory_mib"] = std::strtoll(line.c_str() + 9, nullptr, 10) / 1024;
   utsname name{};
   ::uname(&name);
   out["kernel"] = std::string(name.sysname) + " " + name.release;
@@ -93,7 +94,8 @@ nlohmann::json describe_machine(const std::string& source_folder) {
   out["scheduling"] = {{"class", policy == SCHED_OTHER ? "SCHED_OTHER" : std::to_string(policy)},
                        {"nice", ::getpriority(PRIO_PROCESS, 0)},
                        {"note", "the server inherits it"}};
-  const auto commit = run_command({"git", "-C", source_folder, "rev-parse", "--short=12", "HEAD"}, 5 * sec);
+  const auto commit =
+      run_command({"git", "-C", source_folder, "rev-parse", "--short=12", "HEAD"}, 5 * sec);
   if (commit.status == 0) {
     out["commit"] = commit.output.substr(0, commit.output.find('\n'));
     const auto dirty = run_command({"git", "-C", source_folder, "status", "--porcelain"}, 5 * sec);

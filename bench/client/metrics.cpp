@@ -50,7 +50,8 @@ std::optional<double> Metrics::max(const std::string& name) const {
   const auto at = samples_.find(name);
   if (at == samples_.end() || at->second.empty()) return std::nullopt;
   double most = at->second.front().value;
-  for (const auto& s : at->second) most = std::max(most, s.value);
+  for (const auto& s : at->second)
+    most = std::max(most, s.value);
   return most;
 }
 
@@ -61,7 +62,8 @@ std::map<std::string, double> Metrics::matching(const std::vector<std::string>& 
       return name.find(p) != std::string::npos;
     });
     if (!all) continue;
-    for (const auto& s : list) out[s.labels.empty() ? name : name + "{" + s.labels + "}"] = s.value;
+    for (const auto& s : list)
+      out[s.labels.empty() ? name : name + "{" + s.labels + "}"] = s.value;
   }
   return out;
 }
@@ -75,8 +77,10 @@ std::string without_le(const std::string& labels, std::string& le) {
   const std::size_t close = labels.find('"', at + 4);
   le = labels.substr(at + 4, close - at - 4);
   std::string rest = labels.substr(0, at) + labels.substr(std::min(labels.size(), close + 1));
-  while (!rest.empty() && rest.back() == ',') rest.pop_back();
-  while (!rest.empty() && rest.front() == ',') rest.erase(0, 1);
+  while (!rest.empty() && rest.back() == ',')
+    rest.pop_back();
+  while (!rest.empty() && rest.front() == ',')
+    rest.erase(0, 1);
   const std::size_t twice = rest.find(",,");
   if (twice != std::string::npos) rest.erase(twice, 1);
   return rest;
@@ -138,13 +142,14 @@ std::vector<std::string> Metrics::histogram_names() const {
   std::vector<std::string> out;
   static const std::string suffix = "_bucket";
   for (const auto& [name, list] : samples_)
-    if (name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
+    if (name.size() > suffix.size() &&
+        name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
       out.push_back(name.substr(0, name.size() - suffix.size()));
   return out;
 }
 
-std::optional<double> difference(const Metrics& before, const Metrics& after, const std::string& name,
-                                 const std::string& label) {
+std::optional<double> difference(const Metrics& before, const Metrics& after,
+                                 const std::string& name, const std::string& label) {
   const auto b = after.sum(name, label);
   if (!b) return std::nullopt;
   return *b - before.sum(name, label).value_or(0);

@@ -11,7 +11,7 @@
 namespace parley::bench {
 
 class Metrics {
-public:
+ public:
   Metrics() = default;
   explicit Metrics(std::string_view page);
 
@@ -38,7 +38,7 @@ public:
   /// Names of all histograms.
   std::vector<std::string> histogram_names() const;
 
-private:
+ private:
   struct Sample {
     std::string labels;
     double value = 0;
@@ -48,7 +48,7 @@ private:
 
 /// after - before, nullopt when either is not told. A name absent before and present after counts
 /// from 0 (a counter that is made when first used).
-std::optional<double> difference(const Metrics& before, const Metrics& after, const std::string& name,
-                                 const std::string& label = {});
+std::optional<double> difference(const Metrics& before, const Metrics& after,
+                                 const std::string& name, const std::string& label = {});
 
 }  // namespace parley::bench

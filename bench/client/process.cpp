@@ -37,10 +37,12 @@ namespace {
   ::_exit(127);
 }
 
-pid_t spawn(const std::vector<std::string>& args, int out, int netns, const std::string& directory) {
+pid_t spawn(const std::vector<std::string>& args, int out, int netns,
+            const std::string& directory) {
   std::vector<char*> argv;
   argv.reserve(args.size() + 1);
-  for (const auto& a : args) argv.push_back(const_cast<char*>(a.c_str()));
+  for (const auto& a : args)
+    argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid < 0) throw Failure(std::string("fork: ") + std::strerror(errno));
@@ -93,9 +95,12 @@ CommandResult run_command(const std::vector<std::string>& args, nanos timeout, i
       return result;
     }
     const ssize_t n = ::read(read_end.get(), chunk.data(), chunk.size());
-    if (n > 0) result.output.append(chunk.data(), static_cast<std::size_t>(n));
-    else if (n == 0) break;
-    else if (errno != EINTR) break;
+    if (n > 0)
+      result.output.append(chunk.data(), static_cast<std::size_t>(n));
+    else if (n == 0)
+      break;
+    else if (errno != EINTR)
+      break;
   }
   if (!wait_end(pid, std::max<nanos>(deadline - now(), sec), result.status)) {
     ::kill(pid, SIGKILL);

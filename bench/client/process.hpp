@@ -24,7 +24,7 @@ CommandResult run_command(const std::vector<std::string>& args, nanos timeout, i
 
 /// A long-running child. Its destructor stops it (TERM, then KILL after the grace).
 class Child {
-public:
+ public:
   Child() = default;
   /// Both output streams go to `log_path`. Throws Failure when fork fails; a program that cannot be
   /// executed ends at once with status 127.
@@ -51,7 +51,7 @@ public:
   /// The last lines of its output, for an error message.
   std::string tail() const;
 
-private:
+ private:
   pid_t pid_ = -1;
   int status_ = -1;
   nanos started_ = 0;
@@ -60,7 +60,7 @@ private:
 
 /// A folder that is removed with all it holds at the end, unless kept.
 class TempFolder {
-public:
+ public:
   /// Made under `parent` ("/var/tmp" when empty). Throws Failure.
   explicit TempFolder(const std::string& parent = {});
   ~TempFolder();
@@ -69,7 +69,7 @@ public:
   const std::string& path() const { return path_; }
   void keep() { keep_ = true; }
 
-private:
+ private:
   std::string path_;
   bool keep_ = false;
 };

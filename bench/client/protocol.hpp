@@ -16,9 +16,9 @@ namespace parley::bench {
 struct SessionPlan {
   std::string user;
   std::string token;
-  std::uint32_t room = 0;     // index into the run's rooms
-  std::string room_id;        // as the server names it
-  bool enter = true;          // false: stays passive
+  std::uint32_t room = 0;           // index into the run's rooms
+  std::string room_id;              // as the server names it
+  bool enter = true;                // false: stays passive
   std::uint64_t unread_before = 0;  // what a passive session's counter shows before the run
   std::optional<std::uint64_t> resume_after;  // enter with after_seq
 };
@@ -57,7 +57,7 @@ struct ParsedFrame {
 enum class Step : std::uint8_t { none, wait, ready, failed };
 
 class Protocol {
-public:
+ public:
   virtual ~Protocol() = default;
   virtual std::string name() const = 0;
   virtual std::string subprotocol() const { return {}; }
@@ -85,8 +85,8 @@ std::shared_ptr<const Protocol> parley_protocol();
 std::shared_ptr<const Protocol> socketio_protocol();
 std::shared_ptr<const Protocol> floor_protocol();
 
-/// Every message's text begins with its marker: "~RUN~NUMBER~". RUN tells runs apart, so that what an
-/// earlier run left behind is never counted in a later one.
+/// Every message's text begins with its marker: "~RUN~NUMBER~". RUN tells runs apart, so that what
+/// an earlier run left behind is never counted in a later one.
 std::string marked_text(std::uint32_t run, std::uint64_t message, std::size_t bytes);
 struct Marker {
   bool found = false;

@@ -1,5 +1,5 @@
-// parley.v1, Socket.IO 4 (Engine.IO 4 over WebSocket) and the floor's bare broadcast, as seen by the
-// measuring client. See protocol.hpp.
+// parley.v1, Socket.IO 4 (Engine.IO 4 over WebSocket) and the floor's bare broadcast, as seen by
+// the measuring client. See protocol.hpp.
 #include <cstdio>
 
 #include <array>
@@ -13,9 +13,11 @@ std::string marked_text(std::uint32_t run, std::uint64_t message, std::size_t by
   static constexpr std::string_view words =
       "the quick message that someone types into a room while others are reading along and ";
   std::array<char, 40> head{};
-  std::snprintf(head.data(), head.size(), "~%08x~%llu~ ", run, static_cast<unsigned long long>(message));
+  std::snprintf(head.data(), head.size(), "~%08x~%llu~ ", run,
+                static_cast<unsigned long long>(message));
   std::string out(head.data());
-  while (out.size() < bytes) out.append(words.substr(0, std::min(words.size(), bytes - out.size())));
+  while (out.size() < bytes)
+    out.append(words.substr(0, std::min(words.size(), bytes - out.size())));
   return out;
 }
 
@@ -38,7 +40,7 @@ Marker read_marker(std::string_view text) {
 namespace {
 
 class Parley final : public Protocol {
-public:
+ public:
   std::string name() const override { return "parley"; }
   std::string subprotocol() const override { return "parley.v1"; }
   std::string target(const SessionPlan&) const override { return "/ws"; }
@@ -77,22 +79,32 @@ public:
     ObjectScan scan(payload);
     while (scan.next()) {
       const std::string_view key = scan.key();
-      if (key == "ev") ev = scan.value();
+      if (key == "ev")
+        ev = scan.value();
       else if (key == "re") {
         answer = true;
         out.id = scan.value();
-      } else if (key == "ok") ok = scan.value() == "true";
-      else if (key == "error") out.error = scan.value();
-      else if (key == "room") out.room = scan.value();
+      } else if (key == "ok")
+        ok = scan.value() == "true";
+      else if (key == "error")
+        out.error = scan.value();
+      else if (key == "room")
+        out.room = scan.value();
       else if (key == "seq") {
         out.seq = scan.number();
         has_seq = true;
-      } else if (key == "from_seq") out.from_seq = scan.number();
-      else if (key == "text") out.text = scan.value();
-      else if (key == "read_seq") out.read_seq = scan.number();
-      else if (key == "last_seq") out.read_seq = scan.number();
-      else if (key == "duplicate") out.duplicate = scan.value() == "true";
-      else if (key == "rooms") unread_rooms = scan.value();
+      } else if (key == "from_seq")
+        out.from_seq = scan.number();
+      else if (key == "text")
+        out.text = scan.value();
+      else if (key == "read_seq")
+        out.read_seq = scan.number();
+      else if (key == "last_seq")
+        out.read_seq = scan.number();
+      else if (key == "duplicate")
+        out.duplicate = scan.value() == "true";
+      else if (key == "rooms")
+        unread_rooms = scan.value();
     }
     if (scan.malformed()) return;
     if (answer) {
@@ -106,9 +118,12 @@ public:
         UnreadEntry entry;
         ObjectScan one(rooms.value());
         while (one.next()) {
-          if (one.key() == "room") entry.room = one.value();
-          else if (one.key() == "unread") entry.unread = one.number();
-          else if (one.key() == "last_seq") entry.last_seq = one.number();
+          if (one.key() == "room")
+            entry.room = one.value();
+          else if (one.key() == "unread")
+            entry.unread = one.number();
+          else if (one.key() == "last_seq")
+            entry.last_seq = one.number();
         }
         out.unread.push_back(entry);
       }
@@ -119,25 +134,27 @@ public:
     }
   }
 
-  std::string send(const SessionPlan& from, std::uint64_t message, std::string_view text) const override {
+  std::string send(const SessionPlan& from, std::uint64_t message,
+                   std::string_view text) const override {
     const Marker marker = read_marker(text);
     std::array<char, 48> nonce{};
     std::snprintf(nonce.data(), nonce.size(), "b%08x-%llu", marker.run,
                   static_cast<unsigned long long>(message));
-    return R"({"op":"message.send","id":)" + std::to_string(message) + ",\"room\":" +
-           quoted(from.room_id) + ",\"nonce\":\"" + nonce.data() + "\",\"text\":" + quoted(text) + "}";
+    return R"({"op":"message.send","id":)" + std::to_string(message) +
+           ",\"room\":" + quoted(from.room_id) + ",\"nonce\":\"" + nonce.data() +
+           "\",\"text\":" + quoted(text) + "}";
   }
 
   std::string read(const SessionPlan& who, std::uint64_t seq) const override {
-    return R"({"op":"message.read","id":"r)" + std::to_string(seq) + "\",\"room\":" +
-           quoted(who.room_id) + ",\"seq\":" + std::to_string(seq) + "}";
+    return R"({"op":"message.read","id":"r)" + std::to_string(seq) +
+           "\",\"room\":" + quoted(who.room_id) + ",\"seq\":" + std::to_string(seq) + "}";
   }
 };
 
 // Packets: Engine.IO type digit (0 open, 2 ping, 3 pong, 4 message), then Socket.IO's (0 connect,
 // 2 event, 3 ack, 4 connect error), an optional ack id, a JSON array.
 class SocketIo final : public Protocol {
-public:
+ public:
   std::string name() const override { return "socket.io"; }
   std::string target(const SessionPlan&) const override {
     return "/socket.io/?EIO=4&transport=websocket";
@@ -169,7 +186,8 @@ public:
     }
     if (payload.substr(0, 2) == "43") {
       std::size_t at = 2;
-      while (at < payload.size() && payload[at] != '[') ++at;
+      while (at < payload.size() && payload[at] != '[')
+        ++at;
       out.id = payload.substr(2, at - 2);
       out.kind = FrameKind::answer;
       ArrayScan array(payload.substr(at));
@@ -185,22 +203,27 @@ public:
     if (!array.next() || array.value() != "\"message\"" || !array.next()) return;
     ObjectScan scan(array.value());
     while (scan.next()) {
-      if (scan.key() == "room") out.room = scan.value();
-      else if (scan.key() == "seq") out.seq = scan.number();
-      else if (scan.key() == "text") out.text = scan.value();
+      if (scan.key() == "room")
+        out.room = scan.value();
+      else if (scan.key() == "seq")
+        out.seq = scan.number();
+      else if (scan.key() == "text")
+        out.text = scan.value();
     }
     out.kind = FrameKind::message;
   }
 
-  std::string send(const SessionPlan& from, std::uint64_t message, std::string_view text) const override {
-    return "42" + std::to_string(message) + "[\"send\"," + quoted(from.room_id) + "," + quoted(text) + "]";
+  std::string send(const SessionPlan& from, std::uint64_t message,
+                   std::string_view text) const override {
+    return "42" + std::to_string(message) + "[\"send\"," + quoted(from.room_id) + "," +
+           quoted(text) + "]";
   }
   std::string pong() const override { return "3"; }
 };
 
 // The floor joins a connection to the room its target names and repeats every payload to that room.
 class Floor final : public Protocol {
-public:
+ public:
   std::string name() const override { return "floor"; }
   std::string target(const SessionPlan& plan) const override { return "/" + plan.room_id; }
   std::vector<std::string> opened(const SessionPlan&) const override { return {"?"}; }
@@ -211,8 +234,10 @@ public:
   void parse(std::string_view payload, ParsedFrame& out) const override {
     ObjectScan scan(payload);
     while (scan.next()) {
-      if (scan.key() == "text") out.text = scan.value();
-      else if (scan.key() == "room") out.room = scan.value();
+      if (scan.key() == "text")
+        out.text = scan.value();
+      else if (scan.key() == "room")
+        out.room = scan.value();
     }
     if (!out.text.empty()) out.kind = FrameKind::message;
   }

@@ -31,11 +31,13 @@ void append_frame(std::string& out, Opcode op, std::string_view payload, bool ma
     return;
   }
   std::array<char, 4> key{};
-  for (int i = 0; i < 4; ++i) key[static_cast<std::size_t>(i)] = static_cast<char>(mask >> (24 - 8 * i));
+  for (int i = 0; i < 4; ++i)
+    key[static_cast<std::size_t>(i)] = static_cast<char>(mask >> (24 - 8 * i));
   out.append(key.data(), 4);
   const std::size_t at = out.size();
   out.append(payload);
-  for (std::size_t i = 0; i < n; ++i) out[at + i] = static_cast<char>(out[at + i] ^ key[i & 3U]);
+  for (std::size_t i = 0; i < n; ++i)
+    out[at + i] = static_cast<char>(out[at + i] ^ key[i & 3U]);
 }
 
 namespace {
@@ -93,7 +95,8 @@ bool FrameReader::next(Frame& out) {
       head = 10;
       if (have < head) return false;
       n = 0;
-      for (int i = 2; i < 10; ++i) n = n << 8U | p[i];
+      for (int i = 2; i < 10; ++i)
+        n = n << 8U | p[i];
     }
     if (n > max_message_) return fail("a frame of " + std::to_string(n) + " bytes");
     const std::size_t key_at = head;
@@ -106,35 +109,36 @@ bool FrameReader::next(Frame& out) {
     pos_ += head + static_cast<std::size_t>(n);
     const std::string_view payload(body, static_cast<std::size_t>(n));
     switch (op) {
-      case Opcode::close:
-      case Opcode::ping:
-      case Opcode::pong:
-        if (!fin || n > 125) return fail("a control frame that is fragmented or too long");
+    case Opcode::close:
+    case Opcode::ping:
+    case Opcode::pong:
+      if (!fin || n > 125) return fail("a control frame that is fragmented or too long");
+      out = {op, payload};
+      return true;
+    case Opcode::text:
+    case Opcode::binary:
+      if (in_fragments_) return fail("a new message inside a fragmented one");
+      if (fin) {
         out = {op, payload};
         return true;
-      case Opcode::text:
-      case Opcode::binary:
-        if (in_fragments_) return fail("a new message inside a fragmented one");
-        if (fin) {
-          out = {op, payload};
-          return true;
-        }
-        in_fragments_ = true;
-        fragment_op_ = op;
-        joined_.assign(payload);
-        break;
-      case Opcode::more:
-        if (!in_fragments_) return fail("a continuation of nothing");
-        if (joined_.size() + n > max_message_) return fail("a message over the limit");
-        joined_.append(payload);
-        if (fin) {
-          in_fragments_ = false;
-          give_back_joined_ = true;
-          out = {fragment_op_, joined_};
-          return true;
-        }
-        break;
-      default: return fail("an unknown opcode");
+      }
+      in_fragments_ = true;
+      fragment_op_ = op;
+      joined_.assign(payload);
+      break;
+    case Opcode::more:
+      if (!in_fragments_) return fail("a continuation of nothing");
+      if (joined_.size() + n > max_message_) return fail("a message over the limit");
+      joined_.append(payload);
+      if (fin) {
+        in_fragments_ = false;
+        give_back_joined_ = true;
+        out = {fragment_op_, joined_};
+        return true;
+      }
+      break;
+    default:
+      return fail("an unknown opcode");
     }
   }
   return false;
@@ -145,7 +149,8 @@ namespace {
 bool same_word(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (std::tolower(static_cast<unsigned char>(a[i])) != std::tolower(static_cast<unsigned char>(b[i])))
+    if (std::tolower(static_cast<unsigned char>(a[i])) !=
+        std::tolower(static_cast<unsigned char>(b[i])))
       return false;
   return true;
 }
@@ -183,7 +188,8 @@ std::string upgrade_request(std::string_view host, std::string_view target, std:
   out.append(target).append(" HTTP/1.1\r\nHost: ").append(host);
   out.append("\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13");
   out.append("\r\nSec-WebSocket-Key: ").append(key).append("\r\n");
-  if (!subprotocol.empty()) out.append("Sec-WebSocket-Protocol: ").append(subprotocol).append("\r\n");
+  if (!subprotocol.empty())
+    out.append("Sec-WebSocket-Protocol: ").append(subprotocol).append("\r\n");
   out.append(extra_headers).append("\r\n");
   return out;
 }
@@ -193,12 +199,15 @@ std::string_view header_value(std::string_view head, std::string_view name) {
   while (at != std::string_view::npos && at + 2 < head.size()) {
     const std::size_t from = at + 2;
     const std::size_t end = head.find("\r\n", from);
-    const std::string_view line = head.substr(from, end == std::string_view::npos ? end : end - from);
+    const std::string_view line =
+        head.substr(from, end == std::string_view::npos ? end : end - from);
     const std::size_t colon = line.find(':');
     if (colon != std::string_view::npos && same_word(line.substr(0, colon), name)) {
       std::string_view value = line.substr(colon + 1);
-      while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
-      while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);
+      while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
+        value.remove_prefix(1);
+      while (!value.empty() && (value.back() == ' ' || value.back() == '\t'))
+        value.remove_suffix(1);
       return value;
     }
     at = end;
@@ -206,9 +215,11 @@ std::string_view header_value(std::string_view head, std::string_view name) {
   return {};
 }
 
-std::string check_upgrade(std::string_view head, std::string_view key, std::string_view subprotocol) {
+std::string check_upgrade(std::string_view head, std::string_view key,
+                          std::string_view subprotocol) {
   if (head.substr(0, 12) != "HTTP/1.1 101")
-    return "the server answered the upgrade with: " + std::string(head.substr(0, head.find("\r\n")));
+    return "the server answered the upgrade with: " +
+           std::string(head.substr(0, head.find("\r\n")));
   if (header_value(head, "Sec-WebSocket-Accept") != accept_key(key))
     return "the upgrade's Sec-WebSocket-Accept is wrong";
   if (!subprotocol.empty() && header_value(head, "Sec-WebSocket-Protocol") != subprotocol)

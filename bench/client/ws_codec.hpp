@@ -27,7 +27,7 @@ struct Frame {
 /// Incremental frame reader. Give it bytes with feed(), take whole messages with next().
 /// Fragmented messages are joined. A malformed frame makes failed() true with a reason.
 class FrameReader {
-public:
+ public:
   /// `expect_masked`: true in a server (clients must mask), false in a client.
   explicit FrameReader(bool expect_masked, std::size_t max_message = 1U << 20)
       : expect_masked_(expect_masked), max_message_(max_message) {}
@@ -43,7 +43,7 @@ public:
   bool failed() const { return !error_.empty(); }
   const std::string& error() const { return error_; }
 
-private:
+ private:
   void compact();
   bool fail(std::string why) {
     error_ = std::move(why);

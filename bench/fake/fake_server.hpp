@@ -10,8 +10,8 @@
 
 namespace parley::bench {
 
-/// A delivery: the message's number (1 is the first that is sent) and the receiver's (1 is the first
-/// session that entered that room). Message 0: nowhere.
+/// A delivery: the message's number (1 is the first that is sent) and the receiver's (1 is the
+/// first session that entered that room). Message 0: nowhere.
 struct FaultAt {
   std::uint64_t message = 0;
   std::uint64_t receiver = 0;
@@ -19,15 +19,15 @@ struct FaultAt {
 
 struct FakeOptions {
   std::string listen = "127.0.0.1:0";
-  nanos delay = 0;        // from the request to each delivery
-  FaultAt drop;           // this delivery never happens
-  FaultAt duplicate;      // happens twice
-  FaultAt swap;           // comes after the receiver's next one
-  FaultAt misroute;       // goes also to a session of another room (`receiver` is not used)
-  FaultAt stall;          // at this message the whole server stops for `receiver` ms
-  FaultAt refuse;         // this message is refused with `overloaded`
-  FaultAt miscount;       // the unread counters of passive sessions are one too high from here on
-  FaultAt drop_event;     // of a member.joined before this message, this receiver hears nothing
+  nanos delay = 0;     // from the request to each delivery
+  FaultAt drop;        // this delivery never happens
+  FaultAt duplicate;   // happens twice
+  FaultAt swap;        // comes after the receiver's next one
+  FaultAt misroute;    // goes also to a session of another room (`receiver` is not used)
+  FaultAt stall;       // at this message the whole server stops for `receiver` ms
+  FaultAt refuse;      // this message is refused with `overloaded`
+  FaultAt miscount;    // the unread counters of passive sessions are one too high from here on
+  FaultAt drop_event;  // of a member.joined before this message, this receiver hears nothing
 };
 
 /// "MESSAGE:RECEIVER"; throws Failure.

@@ -148,7 +148,8 @@ void EpollServer::send(Conn& conn, std::string_view bytes) {
   if (conn.dead) return;
   std::size_t done = 0;
   if (conn.pending.empty()) {
-    const ssize_t n = ::send(conn.fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n =
+        ::send(conn.fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n >= 0) done = static_cast<std::size_t>(n);
     if (done == bytes.size()) return;
     epoll_event e{};
@@ -172,9 +173,12 @@ void EpollServer::read(Conn& conn) {
   }
   Frame frame;
   while (!conn.dead && conn.reader.next(frame)) {
-    if (frame.op == Opcode::text) on_text(conn, frame.payload);
-    else if (frame.op == Opcode::ping) send(conn, server_frame(Opcode::pong, frame.payload));
-    else if (frame.op == Opcode::close) return drop(conn);
+    if (frame.op == Opcode::text)
+      on_text(conn, frame.payload);
+    else if (frame.op == Opcode::ping)
+      send(conn, server_frame(Opcode::pong, frame.payload));
+    else if (frame.op == Opcode::close)
+      return drop(conn);
   }
   if (conn.reader.failed()) drop(conn);
 }
@@ -207,8 +211,8 @@ void EpollServer::handle_http(Conn& conn) {
     }
     std::string answer;
     const int status = on_http(method, conn.target, head, content, answer);
-    send(conn, "HTTP/1.1 " + std::to_string(status) + " X\r\nContent-Length: " +
-                   std::to_string(answer.size()) + "\r\n\r\n" + answer);
+    send(conn, "HTTP/1.1 " + std::to_string(status) +
+                   " X\r\nContent-Length: " + std::to_string(answer.size()) + "\r\n\r\n" + answer);
   }
 }
 

@@ -16,18 +16,18 @@
 namespace parley::bench {
 
 class EpollServer {
-public:
+ public:
   struct Conn {
     Fd fd;
     std::uint32_t index = 0;
     bool upgraded = false;
     bool dead = false;
-    std::string in;       // HTTP bytes before the upgrade
+    std::string in;  // HTTP bytes before the upgrade
     std::string target;
     FrameReader reader{true};
-    std::string pending;  // what the socket did not take
-    std::uint32_t tag = 0;      // free for the subclass
-    std::string name;           // free for the subclass
+    std::string pending;    // what the socket did not take
+    std::uint32_t tag = 0;  // free for the subclass
+    std::string name;       // free for the subclass
   };
 
   /// Listens on `address`; port 0 lets the kernel choose. Throws Failure.
@@ -40,7 +40,7 @@ public:
   /// Serves until SIGTERM or SIGINT.
   void run();
 
-protected:
+ protected:
   /// An HTTP request other than an upgrade: the status, and a body.
   virtual int on_http(std::string_view method, std::string_view target, std::string_view head,
                       std::string_view body, std::string& answer) = 0;
@@ -56,7 +56,7 @@ protected:
   void send(Conn& conn, std::string_view bytes);
   std::vector<std::unique_ptr<Conn>>& connections() { return conns_; }
 
-private:
+ private:
   void accept_all();
   void read(Conn& conn);
   void handle_http(Conn& conn);

@@ -12,10 +12,10 @@ namespace parley::bench {
 namespace {
 
 class FloorServer final : public EpollServer {
-public:
+ public:
   FloorServer(const std::string& address, bool gather) : EpollServer(address), gather_(gather) {}
 
-private:
+ private:
   struct Room {
     std::vector<Conn*> members;
     std::string gathered;
@@ -28,7 +28,8 @@ private:
   }
 
   std::string on_upgrade(Conn& conn) override {
-    const auto [at, fresh] = index_.try_emplace(conn.target, static_cast<std::uint32_t>(rooms_.size()));
+    const auto [at, fresh] =
+        index_.try_emplace(conn.target, static_cast<std::uint32_t>(rooms_.size()));
     if (fresh) rooms_.emplace_back();
     conn.tag = at->second;
     rooms_[conn.tag].members.push_back(&conn);
@@ -53,12 +54,14 @@ private:
       return;
     }
     const std::string frame = server_frame(Opcode::text, payload);
-    for (Conn* member : room.members) send(*member, frame);
+    for (Conn* member : room.members)
+      send(*member, frame);
   }
 
   void on_turn_end() override {
     for (const std::uint32_t tag : dirty_) {
-      for (Conn* member : rooms_[tag].members) send(*member, rooms_[tag].gathered);
+      for (Conn* member : rooms_[tag].members)
+        send(*member, rooms_[tag].gathered);
       rooms_[tag].gathered.clear();
     }
     dirty_.clear();
@@ -74,7 +77,8 @@ private:
 
 int serve_floor(const std::string& address, bool gather) {
   FloorServer server(address, gather);
-  std::printf("listening on http://%s:%d\n", address.substr(0, address.rfind(':')).c_str(), server.port());
+  std::printf("listening on http://%s:%d\n", address.substr(0, address.rfind(':')).c_str(),
+              server.port());
   std::fflush(stdout);
   server.run();
   return 0;

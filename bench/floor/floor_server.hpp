@@ -1,6 +1,6 @@
 // The floor: what delivering costs with nothing but the kernel in the way. One thread; a connection
-// joins the room its target names; every text frame is made one frame and written to each connection
-// of that room. Stores nothing, orders nothing, checks nobody. Called by main.
+// joins the room its target names; every text frame is made one frame and written to each
+// connection of that room. Stores nothing, orders nothing, checks nobody. Called by main.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Turns results into a table, JSON and a plot, and holds them against the scenario's bars. Called by
-// the commands once everything is measured.
+// Turns results into a table, JSON and a plot, and holds them against the scenario's bars. Called
+// by the commands once everything is measured.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ struct Bar {
   std::string bar = {};  // as printed
   double value = 0;
   std::string unit = {};
-  bool told = true;     // false: the figure could not be had ("n/a"), which is no pass
+  bool told = true;  // false: the figure could not be had ("n/a"), which is no pass
   bool pass = false;
 };
 
@@ -25,13 +25,13 @@ Bar untold(std::string what, std::string bar);
 
 /// Text table with a header row; columns are as wide as needed.
 class Table {
-public:
+ public:
   explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   void rule() { rows_.emplace_back(); }
   std::string text() const;
 
-private:
+ private:
   std::vector<std::string> header_;
   std::vector<std::vector<std::string>> rows_;
 };
@@ -56,7 +56,8 @@ std::optional<double> per_message(const RunResult& result, const std::string& me
 /// Writes the file whole or not at all; throws Failure.
 void write_file(const std::string& path, const std::string& content);
 
-/// Self-contained SVG: latency per message and the cumulative distribution, legible in light and dark.
+/// Self-contained SVG: latency per message and the cumulative distribution, legible in light and
+/// dark.
 std::string plot(const std::string& title, const std::vector<RunResult>& results);
 
 double median(std::vector<double> values);

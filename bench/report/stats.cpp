@@ -24,7 +24,8 @@ Summary summarize(std::vector<double> values, std::size_t missing) {
   s.missing = missing;
   if (s.count == 0) return s;
   s.avg = missing > 0 ? infinite
-                      : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+                      : std::accumulate(values.begin(), values.end(), 0.0) /
+                            static_cast<double>(values.size());
   s.min = values.empty() ? infinite : values.front();
   s.p50 = percentile(values, missing, 0.50);
   s.p95 = percentile(values, missing, 0.95);
@@ -36,8 +37,8 @@ Summary summarize(std::vector<double> values, std::size_t missing) {
 namespace {
 
 // The active sessions of each room.
-std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> active_by_room(
-    const std::vector<SessionPlan>& sessions) {
+std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
+active_by_room(const std::vector<SessionPlan>& sessions) {
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> out;
   for (std::uint32_t i = 0; i < sessions.size(); ++i)
     if (sessions[i].enter) out[sessions[i].room].push_back(i);
@@ -83,7 +84,8 @@ Analysis analyse(const Recording& rec, const std::vector<SessionPlan>& sessions,
       ++faults.misrouted;
       continue;
     }
-    if (d.room != who.room || (known && rec.sent[d.message].room != who.room) || (!who.enter && !own)) {
+    if (d.room != who.room || (known && rec.sent[d.message].room != who.room) ||
+        (!who.enter && !own)) {
       ++faults.misrouted;
       continue;
     }
@@ -101,9 +103,12 @@ Analysis analyse(const Recording& rec, const std::vector<SessionPlan>& sessions,
     }
     // Without the server's numbers only each sender's own order can be held against it.
     const std::uint64_t order = d.seq > 0 ? d.seq : d.message + 1ULL;
-    std::uint64_t& seen = highest[pair_key(d.session, d.seq > 0 ? no_message : rec.sent[d.message].session)];
-    if (order < seen) ++faults.out_of_order;
-    else seen = order;
+    std::uint64_t& seen =
+        highest[pair_key(d.session, d.seq > 0 ? no_message : rec.sent[d.message].session)];
+    if (order < seen)
+      ++faults.out_of_order;
+    else
+      seen = order;
   }
 
   // Expected against first arrivals.
@@ -166,7 +171,8 @@ Analysis analyse(const Recording& rec, const std::vector<SessionPlan>& sessions,
   a.late = summarize(std::move(late));
   const auto mean_of = [&](std::size_t from, std::size_t to) {
     double sum = 0;
-    for (std::size_t i = from; i < to; ++i) sum += a.echo_series[i];
+    for (std::size_t i = from; i < to; ++i)
+      sum += a.echo_series[i];
     return to > from ? sum / static_cast<double>(to - from) : 0;
   };
   a.first_5_avg = mean_of(0, std::min<std::size_t>(5, n));
@@ -215,7 +221,8 @@ Analysis analyse(const Recording& rec, const std::vector<SessionPlan>& sessions,
 
   // Passive sessions: the last counter must be exact, and tells how long a message took to count.
   std::unordered_map<std::uint32_t, std::vector<const UnreadNotice*>> notices;
-  for (const auto& u : rec.unread) notices[u.session].push_back(&u);
+  for (const auto& u : rec.unread)
+    notices[u.session].push_back(&u);
   std::unordered_map<std::uint32_t, std::uint64_t> seq_of;
   for (const auto& k : rec.acks)
     if (k.ok) seq_of[k.message] = k.seq;
@@ -233,15 +240,19 @@ Analysis analyse(const Recording& rec, const std::vector<SessionPlan>& sessions,
     const SessionPlan& who = sessions[i];
     if (who.enter || sent_in[who.room] == 0) continue;
     auto& list = notices[i];
-    if (list.empty() || list.back()->last_seq < last_in[who.room] || list.back()->room != who.room ||
+    if (list.empty() || list.back()->last_seq < last_in[who.room] ||
+        list.back()->room != who.room ||
         list.back()->unread != who.unread_before + sent_in[who.room])
       ++a.passive_wrong;
     std::size_t at = 0;
     for (std::uint32_t m = 0; m < n; ++m) {
       if (rec.sent[m].at == 0 || rec.sent[m].room != who.room) continue;
-      while (at < list.size() && list[at]->last_seq < seq_of[m]) ++at;
-      if (at == list.size()) ++unread_missing;
-      else unread.push_back(to_ms(list[at]->at - rec.sent[m].at));
+      while (at < list.size() && list[at]->last_seq < seq_of[m])
+        ++at;
+      if (at == list.size())
+        ++unread_missing;
+      else
+        unread.push_back(to_ms(list[at]->at - rec.sent[m].at));
     }
   }
   a.unread = summarize(std::move(unread), unread_missing);
@@ -249,7 +260,8 @@ Analysis analyse(const Recording& rec, const std::vector<SessionPlan>& sessions,
   // The instrument.
   std::vector<double> lag;
   lag.reserve(rec.lags.size());
-  for (const auto l : rec.lags) lag.push_back(static_cast<double>(l) / 1e6);
+  for (const auto l : rec.lags)
+    lag.push_back(static_cast<double>(l) / 1e6);
   a.lag = summarize(std::move(lag));
   a.instrument_bound = a.lag.count == 0 || a.lag.p99 > std::max(a.all.p95 / 10, 0.1);
 
@@ -257,7 +269,8 @@ Analysis analyse(const Recording& rec, const std::vector<SessionPlan>& sessions,
   if (!rec.read_acks.empty() || rec.reads_sent > 0) {
     std::unordered_map<std::uint64_t, nanos> had;
     for (const auto& d : rec.deliveries)
-      if (d.message != no_message) had.emplace(pair_key(d.session, static_cast<std::uint32_t>(d.seq)), d.at);
+      if (d.message != no_message)
+        had.emplace(pair_key(d.session, static_cast<std::uint32_t>(d.seq)), d.at);
     std::vector<double> reads;
     for (const auto& r : rec.read_acks) {
       const auto at = had.find(pair_key(r.session, static_cast<std::uint32_t>(r.seq)));
@@ -288,8 +301,10 @@ double p95_between(const Recording& rec, const std::vector<SessionPlan>& session
     if (room == active.end()) continue;
     for (const auto session : room->second) {
       const auto at = first.find(pair_key(session, m));
-      if (at == first.end()) ++missing;
-      else took.push_back(to_ms(at->second - s.at));
+      if (at == first.end())
+        ++missing;
+      else
+        took.push_back(to_ms(at->second - s.at));
     }
   }
   std::sort(took.begin(), took.end());

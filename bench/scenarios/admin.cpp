@@ -9,13 +9,15 @@ namespace parley::bench {
 
 int admin_command(const CommonOptions& options, double seconds, Workload workload) {
   const auto target = make_parley_target(options.parley);
-  nlohmann::json document{{"machine", describe_machine(options.source_folder)}, {"seconds", seconds}};
+  nlohmann::json document{{"machine", describe_machine(options.source_folder)},
+                          {"seconds", seconds}};
   target->start();
   const Prepared prepared = target->prepare(workload.population);
   target->restart();
   EngineOptions engine_options;
   engine_options.run = 11;
-  Engine engine(target->endpoint(), target->protocol(), prepared.rooms, prepared.sessions, engine_options);
+  Engine engine(target->endpoint(), target->protocol(), prepared.rooms, prepared.sessions,
+                engine_options);
   engine.open(60 * sec);
   std::vector<std::uint32_t> senders;
   for (std::uint32_t r = 0; r < workload.population.rooms; ++r)
@@ -45,7 +47,8 @@ int admin_command(const CommonOptions& options, double seconds, Workload workloa
   const std::uint64_t delivered = engine.delivered();
   const Recording recording = engine.finish();
   const Analysis figures = analyse(recording, prepared.sessions, *target->protocol());
-  for (const auto& e : recording.errors) std::fprintf(stderr, "  %s\n", e.c_str());
+  for (const auto& e : recording.errors)
+    std::fprintf(stderr, "  %s\n", e.c_str());
   const Summary s = summarize(took, wrong);
   document["admin_actors"] = to_json(s);
   document["server"] = target->describe();
@@ -59,7 +62,8 @@ int admin_command(const CommonOptions& options, double seconds, Workload workloa
   table.row({"messages sent meanwhile", std::to_string(figures.sent)});
   table.row({"deliveries meanwhile", std::to_string(delivered)});
   std::printf("%s", table.text().c_str());
-  return conclude(options, "admin", document, {at_most("/admin/actors p95 under load", s.p95, 50, "ms")},
+  return conclude(options, "admin", document,
+                  {at_most("/admin/actors p95 under load", s.p95, 50, "ms")},
                   figures.faulty() || recording.broken > 0 || wrong > 0, "");
 }
 

@@ -41,13 +41,15 @@ std::vector<PlannedSend> plan_sends(const Workload& w) {
   const std::size_t per_room = w.population.sessions;
   for (std::size_t r = 0; r < w.population.rooms; ++r) {
     // Independent rooms do not send at the same instant, nor do independent people.
-    const nanos room_phase =
-        w.aligned || w.burst ? 0
-                             : w.interval * static_cast<nanos>(r) / static_cast<nanos>(w.population.rooms * w.senders);
+    const nanos room_phase = w.aligned || w.burst
+                                 ? 0
+                                 : w.interval * static_cast<nanos>(r) /
+                                       static_cast<nanos>(w.population.rooms * w.senders);
     for (std::size_t k = 0; k < w.messages; ++k) {
       const std::size_t sender = k % w.senders;
       const auto turn = static_cast<nanos>(k / w.senders);
-      const nanos sender_phase = w.interval * static_cast<nanos>(sender) / static_cast<nanos>(w.senders);
+      const nanos sender_phase =
+          w.interval * static_cast<nanos>(sender) / static_cast<nanos>(w.senders);
       const nanos after = w.burst ? 0 : turn * w.interval + sender_phase + room_phase;
       plan.push_back({after, static_cast<std::uint32_t>(r * per_room + sender)});
     }
@@ -57,7 +59,8 @@ std::vector<PlannedSend> plan_sends(const Workload& w) {
   return plan;
 }
 
-RunResult run_chat_room(Target& target, const Prepared& prepared, const Workload& w, std::uint32_t run) {
+RunResult run_chat_room(Target& target, const Prepared& prepared, const Workload& w,
+                        std::uint32_t run) {
   RunResult result;
   result.target = target.name();
   result.variant = w.variant();
@@ -78,7 +81,8 @@ RunResult run_chat_room(Target& target, const Prepared& prepared, const Workload
   const nanos cpu_before = process_cpu();
   const nanos from = now();
   engine.send(plan, now() + 20 * ms);
-  const std::size_t active = w.population.sessions - std::min(w.population.passive, w.population.sessions);
+  const std::size_t active =
+      w.population.sessions - std::min(w.population.passive, w.population.sessions);
   const std::uint64_t expected = plan.size() * active;
   const std::uint64_t acks = target.protocol()->acknowledges() ? plan.size() : 0;
   const std::uint64_t reads = w.mark_reads ? expected : 0;
@@ -88,7 +92,8 @@ RunResult run_chat_room(Target& target, const Prepared& prepared, const Workload
   result.harness_cpu_s = to_s(process_cpu() - cpu_before);
   result.cost = target.cost();
   result.after = target.metrics();
-  if (result.cost.cpu >= 0 && cost_before.cpu >= 0) result.cpu_s = to_s(result.cost.cpu - cost_before.cpu);
+  if (result.cost.cpu >= 0 && cost_before.cpu >= 0)
+    result.cpu_s = to_s(result.cost.cpu - cost_before.cpu);
   if (result.cost.database_cpu >= 0 && cost_before.database_cpu >= 0)
     result.database_cpu_s = to_s(result.cost.database_cpu - cost_before.database_cpu);
   result.described = target.describe();

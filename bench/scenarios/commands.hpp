@@ -13,11 +13,12 @@ namespace parley::bench {
 
 struct CommonOptions {
   ParleyOptions parley;
-  std::string peers_folder;     // bench/peers
-  std::string source_folder;    // the checkout, for the commit and --keep
+  std::string peers_folder;   // bench/peers
+  std::string source_folder;  // the checkout, for the commit and --keep
   double link_ms = 0;
   int runs = 1;
-  bool warm = false;            // a warm run after each cold one
+  bool warm = false;        // a warm run after each cold one
+  bool peers_only = false;  // leave Parley out
   bool check = false;
   bool keep = false;
   std::string json_path;
@@ -30,8 +31,8 @@ int chat_room_command(CommonOptions options, Workload workload, Beside beside, b
 int idle_command(const CommonOptions& options, double seconds, std::size_t sessions);
 int start_command(const CommonOptions& options, std::size_t messages);
 int admin_command(const CommonOptions& options, double seconds, Workload workload);
-int saturate_command(const CommonOptions& options, std::size_t rooms, unsigned outstanding, double seconds,
-                     std::size_t receivers);
+int saturate_command(const CommonOptions& options, std::size_t rooms, unsigned outstanding,
+                     double seconds, std::size_t receivers);
 int ten_thousand_command(const CommonOptions& options, std::size_t sessions);
 int self_test_command();
 

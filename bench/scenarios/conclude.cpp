@@ -24,7 +24,8 @@ int conclude(const CommonOptions& options, const std::string& scenario, nlohmann
   std::string plot_path = options.plot_path;
   if (options.keep) {
     std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", &parts);
-    const std::string base = options.source_folder + "/bench/results/" + stamp.data() + "-" + scenario;
+    const std::string base =
+        options.source_folder + "/bench/results/" + stamp.data() + "-" + scenario;
     if (json_path.empty()) json_path = base + ".json";
     if (plot_path.empty() && !svg.empty()) plot_path = base + ".svg";
   }
@@ -37,7 +38,8 @@ int conclude(const CommonOptions& options, const std::string& scenario, nlohmann
     std::printf("plot: %s\n", plot_path.c_str());
   }
   if (faulty) {
-    std::printf("FAULTY: something was lost, doubled, out of order, misrouted, miscounted or refused.\n");
+    std::printf(
+        "FAULTY: something was lost, doubled, out of order, misrouted, miscounted or refused.\n");
     return 1;
   }
   if (options.check && !all_pass(bars)) {

@@ -8,7 +8,8 @@ namespace parley::bench {
 
 int idle_command(const CommonOptions& options, double seconds, std::size_t sessions) {
   const auto target = make_parley_target(options.parley);
-  nlohmann::json document{{"machine", describe_machine(options.source_folder)}, {"seconds", seconds}};
+  nlohmann::json document{{"machine", describe_machine(options.source_folder)},
+                          {"seconds", seconds}};
   target->start();
   if (target->cost().cpu < 0) throw Failure("idle needs a server that it started itself");
   std::vector<Bar> bars;
@@ -21,9 +22,12 @@ int idle_command(const CommonOptions& options, double seconds, std::size_t sessi
     const nanos used = target->cost().cpu - cpu;
     const double percent = 100.0 * static_cast<double>(used) / static_cast<double>(now() - from);
     const double rss = static_cast<double>(target->cost().rss_kib) / 1024;
-    table.row({number(seconds, 0) + " s", std::to_string(with), number(to_ms(used), 1), number(percent, 3), number(rss, 1)});
-    document["idle"].push_back({{"sessions", with}, {"cpu_percent", percent}, {"cpu_ms", to_ms(used)}, {"peak_mib", rss}});
-    bars.push_back(at_most(with == 0 ? "idle server: CPU" : "with " + std::to_string(with) + " idle sessions: CPU",
+    table.row({number(seconds, 0) + " s", std::to_string(with), number(to_ms(used), 1),
+               number(percent, 3), number(rss, 1)});
+    document["idle"].push_back(
+        {{"sessions", with}, {"cpu_percent", percent}, {"cpu_ms", to_ms(used)}, {"peak_mib", rss}});
+    bars.push_back(at_most(with == 0 ? "idle server: CPU"
+                                     : "with " + std::to_string(with) + " idle sessions: CPU",
                            percent, bar, "%"));
   };
   bool faulty = false;
@@ -41,7 +45,8 @@ int idle_command(const CommonOptions& options, double seconds, std::size_t sessi
       engine.open(120 * sec);
       measure(sessions, 0.5);
       const Recording recording = engine.finish();
-      for (const auto& e : recording.errors) std::fprintf(stderr, "  %s\n", e.c_str());
+      for (const auto& e : recording.errors)
+        std::fprintf(stderr, "  %s\n", e.c_str());
       faulty = recording.broken > 0;
     }
   }

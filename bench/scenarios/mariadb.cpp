@@ -23,18 +23,25 @@ MariaDb::MariaDb(const std::string& folder) {
   if (::getuid() == 0) install.emplace_back("--user=root");
   const CommandResult made = run_command(install, 60 * sec);
   if (made.status != 0) throw Failure("mariadb-install-db failed: " + made.output.substr(0, 800));
-  std::vector<std::string> serve{"mariadbd", "--no-defaults", "--datadir=" + data, "--socket=" + socket_,
-                                 "--skip-networking", "--pid-file=" + folder + "/mariadb.pid",
-                                 "--innodb-flush-log-at-trx-commit=1", "--character-set-server=utf8mb4"};
+  std::vector<std::string> serve{"mariadbd",
+                                 "--no-defaults",
+                                 "--datadir=" + data,
+                                 "--socket=" + socket_,
+                                 "--skip-networking",
+                                 "--pid-file=" + folder + "/mariadb.pid",
+                                 "--innodb-flush-log-at-trx-commit=1",
+                                 "--character-set-server=utf8mb4"};
   if (::getuid() == 0) serve.emplace_back("--user=root");
   child_ = Child(serve, folder + "/mariadb.log");
   const nanos deadline = now() + 60 * sec;
   const std::string sql = std::string("create database ") + name +
-                          " character set utf8mb4; create user '" + name + "'@'localhost' identified by '" +
-                          password + "'; grant all on " + name + ".* to '" + name + "'@'localhost'; select version();";
+                          " character set utf8mb4; create user '" + name +
+                          "'@'localhost' identified by '" + password + "'; grant all on " + name +
+                          ".* to '" + name + "'@'localhost'; select version();";
   for (;;) {
     const CommandResult r = run_command(
-        {"mariadb", "--no-defaults", "--socket=" + socket_, "--user=root", "-N", "-e", sql}, 20 * sec);
+        {"mariadb", "--no-defaults", "--socket=" + socket_, "--user=root", "-N", "-e", sql},
+        20 * sec);
     if (r.status == 0) {
       version_ = r.output.substr(0, r.output.find('\n'));
       return;
@@ -46,7 +53,8 @@ MariaDb::MariaDb(const std::string& folder) {
 }
 
 std::string MariaDb::url() const {
-  return std::string("mysql://") + name + ":" + password + "@localhost/" + name + "?socket=" + socket_;
+  return std::string("mysql://") + name + ":" + password + "@localhost/" + name +
+         "?socket=" + socket_;
 }
 
 }  // namespace parley::bench

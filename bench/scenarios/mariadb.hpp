@@ -8,7 +8,7 @@
 namespace parley::bench {
 
 class MariaDb {
-public:
+ public:
   /// Installs and starts it under `folder`; durable commits (innodb_flush_log_at_trx_commit=1).
   /// Throws Failure.
   explicit MariaDb(const std::string& folder);
@@ -17,7 +17,7 @@ public:
   std::string version() const { return version_; }
   const Child& process() const { return child_; }
 
-private:
+ private:
   std::string socket_;
   std::string version_;
   Child child_;

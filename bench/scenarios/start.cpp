@@ -8,7 +8,8 @@ namespace parley::bench {
 
 int start_command(const CommonOptions& options, std::size_t messages) {
   const auto target = make_parley_target(options.parley);
-  nlohmann::json document{{"machine", describe_machine(options.source_folder)}, {"messages", messages}};
+  nlohmann::json document{{"machine", describe_machine(options.source_folder)},
+                          {"messages", messages}};
   target->start();
   document["empty_ms"] = to_ms(target->last_start_took());
   Population people;
@@ -18,12 +19,14 @@ int start_command(const CommonOptions& options, std::size_t messages) {
   const Prepared prepared = target->prepare(people);
   EngineOptions engine_options;
   engine_options.run = 7;
-  Engine engine(target->endpoint(), target->protocol(), prepared.rooms, prepared.sessions, engine_options);
+  Engine engine(target->endpoint(), target->protocol(), prepared.rooms, prepared.sessions,
+                engine_options);
   engine.open(60 * sec);
   const nanos from = now();
   // Half of what a session may have unanswered, so that the server never has to stop reading.
   std::vector<std::uint32_t> senders;
-  for (std::uint32_t i = 0; i < prepared.sessions.size(); ++i) senders.push_back(i);
+  for (std::uint32_t i = 0; i < prepared.sessions.size(); ++i)
+    senders.push_back(i);
   std::uint64_t filled = 0;
   while (filled < messages) {
     engine.send_closed_loop(senders, 32, now() + 500 * ms);
@@ -36,7 +39,8 @@ int start_command(const CommonOptions& options, std::size_t messages) {
   const double fill_s = to_s(now() - from) - 1;
   const Recording recording = engine.finish();
   const Analysis figures = analyse(recording, prepared.sessions, *target->protocol());
-  for (const auto& e : recording.errors) std::fprintf(stderr, "  %s\n", e.c_str());
+  for (const auto& e : recording.errors)
+    std::fprintf(stderr, "  %s\n", e.c_str());
 
   std::vector<double> took;
   for (int i = 0; i < std::max(3, options.runs); ++i) {
@@ -50,11 +54,14 @@ int start_command(const CommonOptions& options, std::size_t messages) {
   Table table({"start", "value"});
   table.row({"messages in the store", std::to_string(filled)});
   table.row({"stored per second while filling", number(static_cast<double>(filled) / fill_s, 0)});
-  table.row({"exec to ready, empty store, ms", number(to_ms(0) + document["empty_ms"].get<double>(), 1)});
-  table.row({"exec to ready, ms, median of " + std::to_string(took.size()), number(median(took), 1)});
+  table.row(
+      {"exec to ready, empty store, ms", number(to_ms(0) + document["empty_ms"].get<double>(), 1)});
+  table.row(
+      {"exec to ready, ms, median of " + std::to_string(took.size()), number(median(took), 1)});
   std::printf("%s", table.text().c_str());
   return conclude(options, "start", document,
-                  {at_most("start to ready on " + std::to_string(filled) + " messages", median(took) / 1000, 1, "s")},
+                  {at_most("start to ready on " + std::to_string(filled) + " messages",
+                           median(took) / 1000, 1, "s")},
                   figures.faulty() || recording.broken > 0, "");
 }
 

@@ -1,5 +1,6 @@
 // A server under measurement: started, prepared with users and rooms, restarted cold, asked for its
-// own figures, stopped. One implementation per server kind. Called by the scenarios; must not measure.
+// own figures, stopped. One implementation per server kind. Called by the scenarios; must not
+// measure.
 #pragma once
 
 #include <memory>
@@ -20,25 +21,25 @@ namespace parley::bench {
 /// The rooms and people of a run. Every session is a different user.
 struct Population {
   std::size_t rooms = 1;
-  std::size_t members = 50;      // per room
-  std::size_t sessions = 20;     // of those, per room, with a session
-  std::size_t passive = 0;       // of the sessions, the last ones do not enter
+  std::size_t members = 50;   // per room
+  std::size_t sessions = 20;  // of those, per room, with a session
+  std::size_t passive = 0;    // of the sessions, the last ones do not enter
 };
 
 struct Prepared {
-  std::vector<std::string> rooms;      // ids
-  std::vector<SessionPlan> sessions;   // room by room; the first of each room is its owner
+  std::vector<std::string> rooms;     // ids
+  std::vector<SessionPlan> sessions;  // room by room; the first of each room is its owner
 };
 
 struct ServerCost {
-  nanos cpu = -1;            // the server's process
-  nanos database_cpu = -1;   // its database's, where that is another process
+  nanos cpu = -1;           // the server's process
+  nanos database_cpu = -1;  // its database's, where that is another process
   std::int64_t rss_kib = -1;
   std::int64_t database_rss_kib = -1;
 };
 
 class Target {
-public:
+ public:
   virtual ~Target() = default;
   virtual std::string name() const = 0;
   virtual std::shared_ptr<const Protocol> protocol() const = 0;
@@ -59,13 +60,13 @@ public:
 };
 
 struct ParleyOptions {
-  std::string program;                 // parleyd
-  std::string data_parent;             // folder for the data folders; "" = /var/tmp
+  std::string program;      // parleyd
+  std::string data_parent;  // folder for the data folders; "" = /var/tmp
   std::string db = "sqlite";
-  std::vector<std::string> settings;   // KEY=VALUE, over the harness' own
-  std::string connect;                 // a server that runs already: HOST:PORT …
-  std::string admin;                   // … its admin listener …
-  std::string admin_token;             // … and that one's token
+  std::vector<std::string> settings;  // KEY=VALUE, over the harness' own
+  std::string connect;                // a server that runs already: HOST:PORT …
+  std::string admin;                  // … its admin listener …
+  std::string admin_token;            // … and that one's token
   Link* link = nullptr;
 };
 
@@ -75,7 +76,7 @@ std::unique_ptr<Target> make_floor(bool gather, Link* link);
 
 /// The same as make_parley, with what only some scenarios need.
 class ParleyTarget : public Target {
-public:
+ public:
   /// A token for a user, made by the administrator (who makes the user, too).
   virtual std::string token_for(const std::string& user) = 0;
   virtual HttpClient admin() const = 0;
@@ -86,12 +87,12 @@ std::unique_ptr<ParleyTarget> make_parley_target(ParleyOptions options);
 
 /// A blocking parley.v1 session for preparing: one request, one answer.
 class Caller {
-public:
+ public:
   Caller(const Endpoint& server, const std::string& token);
   /// Answer object; throws Failure when it is an error or does not come within 10 s.
   nlohmann::json call(nlohmann::json request);
 
-private:
+ private:
   std::string next_payload(nanos deadline);
   Fd fd_;
   FrameReader reader_{false, 4U << 20U};

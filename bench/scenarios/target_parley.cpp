@@ -33,12 +33,15 @@ Endpoint wait_for_port(Child& child, nanos timeout, const std::string& word) {
   for (;;) {
     const std::string log = read_file(child.log_path());
     const std::size_t at = log.find(word);
-    const std::size_t end = log.find_first_of(" \r\n", at == std::string::npos ? at : at + word.size());
+    const std::size_t end =
+        log.find_first_of(" \r\n", at == std::string::npos ? at : at + word.size());
     if (at != std::string::npos && end != std::string::npos)
       return parse_endpoint(log.substr(at + word.size(), end - at - word.size()));
     if (!child.running())
-      throw Failure("the server ended with " + std::to_string(child.status()) + ":\n" + child.tail());
-    if (now() > deadline) throw Failure("the server did not say where it listens:\n" + child.tail());
+      throw Failure("the server ended with " + std::to_string(child.status()) + ":\n" +
+                    child.tail());
+    if (now() > deadline)
+      throw Failure("the server did not say where it listens:\n" + child.tail());
     sleep_until(now() + 5 * ms);
   }
 }
@@ -46,7 +49,8 @@ Endpoint wait_for_port(Child& child, nanos timeout, const std::string& word) {
 Caller::Caller(const Endpoint& server, const std::string& token) : fd_(dial(server, 5 * sec)) {
   const std::string key = random_key();
   const std::string request = upgrade_request(server.text(), "/ws", key, "parley.v1", "");
-  if (::send(fd_.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) throw Failure("cannot send");
+  if (::send(fd_.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0)
+    throw Failure("cannot send");
   std::string head;
   const nanos deadline = now() + 10 * sec;
   while (head.find("\r\n\r\n") == std::string::npos) {
@@ -71,9 +75,11 @@ std::string Caller::next_payload(nanos deadline) {
       if (frame.op == Opcode::text) return std::string(frame.payload);
       if (frame.op == Opcode::ping) {
         const std::string pong = client_frame(Opcode::pong, frame.payload);
-        if (::send(fd_.get(), pong.data(), pong.size(), MSG_NOSIGNAL) < 0) throw Failure("cannot send");
+        if (::send(fd_.get(), pong.data(), pong.size(), MSG_NOSIGNAL) < 0)
+          throw Failure("cannot send");
       }
-      if (frame.op == Opcode::close) throw Failure("the server closed: " + std::string(frame.payload.substr(2)));
+      if (frame.op == Opcode::close)
+        throw Failure("the server closed: " + std::string(frame.payload.substr(2)));
       continue;
     }
     if (reader_.failed()) throw Failure("the server broke RFC 6455: " + reader_.error());
@@ -97,8 +103,10 @@ json Caller::call(json request) {
     pollfd p{fd_.get(), POLLOUT, 0};
     ::poll(&p, 1, 100);
     const ssize_t n = ::send(fd_.get(), frame.data() + done, frame.size() - done, MSG_NOSIGNAL);
-    if (n > 0) done += static_cast<std::size_t>(n);
-    else if (errno != EAGAIN || now() > deadline) throw Failure("cannot send");
+    if (n > 0)
+      done += static_cast<std::size_t>(n);
+    else if (errno != EAGAIN || now() > deadline)
+      throw Failure("cannot send");
   }
   for (;;) {
     const json answer = json::parse(next_payload(deadline), nullptr, false);
@@ -113,17 +121,19 @@ json Caller::call(json request) {
 namespace {
 
 class Parley final : public ParleyTarget {
-public:
+ public:
   explicit Parley(ParleyOptions options) : options_(std::move(options)) {
     external_ = !options_.connect.empty();
     if (external_) {
       endpoint_ = parse_endpoint(options_.connect);
-      if (options_.admin.empty()) throw Failure("--connect needs --admin HOST:PORT and --admin-token");
+      if (options_.admin.empty())
+        throw Failure("--connect needs --admin HOST:PORT and --admin-token");
       admin_endpoint_ = parse_endpoint(options_.admin);
       admin_token_ = options_.admin_token;
     } else {
       options_.program = find_server(options_.program);
-      if (options_.db != "sqlite" && options_.db != "mysql") throw Failure("--db is sqlite or mysql");
+      if (options_.db != "sqlite" && options_.db != "mysql")
+        throw Failure("--db is sqlite or mysql");
     }
   }
 
@@ -167,7 +177,8 @@ public:
 
   std::string token_for(const std::string& user) override {
     if (!admin_calls_) admin_calls_ = std::make_unique<HttpClient>(admin_endpoint_, admin_token_);
-    const HttpAnswer answer = admin_calls_->call("POST", "/admin/tokens", json({{"user", user}}).dump());
+    const HttpAnswer answer =
+        admin_calls_->call("POST", "/admin/tokens", json({{"user", user}}).dump());
     const json body = json::parse(answer.body, nullptr, false);
     if (answer.status / 100 != 2 || !body.is_object() || !body.contains("token"))
       throw Failure("POST /admin/tokens answered " + std::to_string(answer.status) + ": " +
@@ -190,7 +201,8 @@ public:
       if (options_.link != nullptr) direct.netns = options_.link->server_netns();
       Caller owner(direct, tokens[0]);
       const std::size_t named = std::min(users.size(), at_once);
-      const json members(std::vector<std::string>(users.begin() + 1, users.begin() + static_cast<std::ptrdiff_t>(named)));
+      const json members(std::vector<std::string>(
+          users.begin() + 1, users.begin() + static_cast<std::ptrdiff_t>(named)));
       const json made = owner.call({{"op", "room.create"},
                                     {"name", "bench " + batch + " " + std::to_string(r)},
                                     {"kind", "public"},
@@ -255,7 +267,7 @@ public:
     return {};
   }
 
-private:
+ private:
   // Limits that stop people, not servers: a load needs them out of the way. The JSON names them.
   std::vector<std::string> settings() const {
     std::vector<std::string> out{"limits.messages_per_s=1000000", "limits.messages_burst=1000000",
@@ -269,19 +281,23 @@ private:
     std::filesystem::create_directories(data);
     const std::string ports = data + "/parleyd.ports";
     std::filesystem::remove(ports);
-    const std::string host = options_.link != nullptr ? options_.link->server_address() : "127.0.0.1";
-    std::vector<std::string> args{options_.program, "serve", "--data", data, "--listen", host + ":0",
-                                  "--admin-listen", "127.0.0.1:0"};
+    const std::string host =
+        options_.link != nullptr ? options_.link->server_address() : "127.0.0.1";
+    std::vector<std::string> args{options_.program, "serve",     "--data",         data,
+                                  "--listen",       host + ":0", "--admin-listen", "127.0.0.1:0"};
     if (!db_url_.empty()) args.insert(args.end(), {"--db", db_url_});
-    for (const auto& s : settings()) args.insert(args.end(), {"--set", s});
+    for (const auto& s : settings())
+      args.insert(args.end(), {"--set", s});
     const int netns = options_.link != nullptr ? options_.link->server_netns() : -1;
     child_ = Child(args, folder_->path() + "/server.log", netns);
     const nanos deadline = now() + 60 * sec;
     std::string told;
     while (told.find("admin=") == std::string::npos || told.back() != '\n') {
       if (!child_.running())
-        throw Failure(options_.program + " ended with " + std::to_string(child_.status()) + ":\n" + child_.tail());
-      if (now() > deadline) throw Failure("the server was not ready within 60 s:\n" + child_.tail());
+        throw Failure(options_.program + " ended with " + std::to_string(child_.status()) + ":\n" +
+                      child_.tail());
+      if (now() > deadline)
+        throw Failure("the server was not ready within 60 s:\n" + child_.tail());
       sleep_until(now() + ms);
       told = read_file(ports);
       if (told.empty()) told = " ";
@@ -327,6 +343,8 @@ std::unique_ptr<ParleyTarget> make_parley_target(ParleyOptions options) {
   return std::make_unique<Parley>(std::move(options));
 }
 
-std::unique_ptr<Target> make_parley(ParleyOptions options) { return make_parley_target(std::move(options)); }
+std::unique_ptr<Target> make_parley(ParleyOptions options) {
+  return make_parley_target(std::move(options));
+}
 
 }  // namespace parley::bench

@@ -11,7 +11,7 @@ namespace {
 
 // A peer keeps rooms in the connections themselves, so preparing it is naming them.
 class Peer : public Target {
-public:
+ public:
   explicit Peer(Link* link) : link_(link) {}
 
   Prepared prepare(const Population& p) override {
@@ -54,11 +54,11 @@ public:
     folder_.reset();
   }
 
-protected:
+ protected:
   virtual std::vector<std::string> command(const std::string& host) const = 0;
   virtual std::string directory() const { return {}; }
 
-private:
+ private:
   Link* link_;
   std::unique_ptr<TempFolder> folder_;
   Child child_;
@@ -66,49 +66,51 @@ private:
 };
 
 class SocketIoTarget final : public Peer {
-public:
+ public:
   SocketIoTarget(std::string folder, Link* link) : Peer(link), folder_(std::move(folder)) {
     if (!std::filesystem::exists(folder_ + "/server.mjs"))
       throw Failure("no Socket.IO peer in " + folder_ + ": name its folder with --peers");
     const auto installed = run_command({folder_ + "/../install"}, 300 * sec);
     if (installed.status != 0)
-      throw Failure("bench/peers/install failed (it needs node, npm and a package registry):\n" + installed.output);
+      throw Failure("bench/peers/install failed (it needs node, npm and a package registry):\n" +
+                    installed.output);
   }
   std::string name() const override { return "socket.io"; }
   std::shared_ptr<const Protocol> protocol() const override { return socketio_protocol(); }
   json describe() const override {
     json out{{"stores", "nothing"}};
-    const json package = json::parse(read_file(folder_ + "/node_modules/socket.io/package.json"), nullptr, false);
+    const json package =
+        json::parse(read_file(folder_ + "/node_modules/socket.io/package.json"), nullptr, false);
     if (package.is_object()) out["version"] = package.value("version", "");
     out["node"] = run_command({"node", "--version"}, 5 * sec).output.substr(0, 12);
     return out;
   }
 
-protected:
+ protected:
   std::vector<std::string> command(const std::string& host) const override {
     return {"node", "server.mjs", host, "0"};
   }
   std::string directory() const override { return folder_; }
 
-private:
+ private:
   std::string folder_;
 };
 
 class FloorTarget final : public Peer {
-public:
+ public:
   FloorTarget(bool gather, Link* link) : Peer(link), gather_(gather) {}
   std::string name() const override { return gather_ ? "floor (gathered)" : "floor"; }
   std::shared_ptr<const Protocol> protocol() const override { return floor_protocol(); }
   json describe() const override { return {{"stores", "nothing"}, {"gather", gather_}}; }
 
-protected:
+ protected:
   std::vector<std::string> command(const std::string& host) const override {
     std::vector<std::string> out{self_path(), "floor", "--serve", "--listen", host + ":0"};
     if (gather_) out.emplace_back("--gather");
     return out;
   }
 
-private:
+ private:
   bool gather_;
 };
 

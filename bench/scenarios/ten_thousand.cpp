@@ -23,10 +23,10 @@ struct Span {
 struct Outcome {
   std::string target;
   double ready_s = 0;
-  Summary events;        // one a second
-  double last_ms = 0;    // median time to the last receiver, of those
-  Summary hold;          // back to back
-  Summary resumed;       // events sent live after the resume
+  Summary events;                   // one a second
+  double last_ms = 0;               // median time to the last receiver, of those
+  Summary hold;                     // back to back
+  Summary resumed;                  // events sent live after the resume
   std::uint64_t away_expected = 0;  // deliveries due to the sessions that were away
   std::uint64_t away_received = 0;
   Summary many_rooms;
@@ -47,35 +47,42 @@ void raise_descriptors(std::size_t need) {
   if (limit.rlim_cur >= need) return;
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, need);
   if (limit.rlim_cur < need || ::setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    throw Failure("needs " + std::to_string(need) + " descriptors, the limit is " + std::to_string(limit.rlim_max));
+    throw Failure("needs " + std::to_string(need) + " descriptors, the limit is " +
+                  std::to_string(limit.rlim_max));
 }
 
 // Latencies of the messages of a span over the active sessions, those in `without` left out.
 Summary latencies(const Recording& rec, const std::vector<SessionPlan>& sessions, Span span,
                   std::size_t without_from, std::vector<double>* last = nullptr) {
   std::unordered_map<std::uint32_t, std::size_t> receivers;
-  for (std::size_t i = 0; i < without_from; ++i) ++receivers[sessions[i].room];
+  for (std::size_t i = 0; i < without_from; ++i)
+    ++receivers[sessions[i].room];
   std::vector<double> took;
   std::vector<nanos> last_at(span.to - span.from, 0);
   for (const auto& d : rec.deliveries) {
-    if (d.message == no_message || d.message < span.from || d.message >= span.to || d.session >= without_from) continue;
+    if (d.message == no_message || d.message < span.from || d.message >= span.to ||
+        d.session >= without_from)
+      continue;
     const nanos t = d.at - rec.sent[d.message].at;
     took.push_back(to_ms(t));
     last_at[d.message - span.from] = std::max(last_at[d.message - span.from], t);
   }
   std::size_t expected = 0;
-  for (std::size_t m = span.from; m < span.to; ++m) expected += receivers[rec.sent[m].room];
+  for (std::size_t m = span.from; m < span.to; ++m)
+    expected += receivers[rec.sent[m].room];
   if (last != nullptr)
-    for (const nanos t : last_at) last->push_back(to_ms(t));
+    for (const nanos t : last_at)
+      last->push_back(to_ms(t));
   const std::size_t missing = expected > took.size() ? expected - took.size() : 0;
   return summarize(std::move(took), missing);
 }
 
-Span send_some(Engine& engine, const std::vector<std::uint32_t>& senders, std::size_t count, nanos apart,
-               std::size_t& sent) {
+Span send_some(Engine& engine, const std::vector<std::uint32_t>& senders, std::size_t count,
+               nanos apart, std::size_t& sent) {
   std::vector<PlannedSend> plan;
   for (std::size_t k = 0; k < count; ++k)
-    for (const auto s : senders) plan.push_back({static_cast<nanos>(k) * apart, s});
+    for (const auto s : senders)
+      plan.push_back({static_cast<nanos>(k) * apart, s});
   const Span span{sent, sent + plan.size()};
   engine.send(plan, now() + ms);
   sent = span.to;
@@ -96,7 +103,8 @@ void one_room(Target& target, std::size_t n, Outcome& out) {
   Engine engine(target.endpoint(), target.protocol(), prepared.rooms, prepared.sessions, options);
   engine.open(120 * sec);
   nanos ready = 0;
-  for (const auto& t : engine.times()) ready = std::max(ready, t.ready);
+  for (const auto& t : engine.times())
+    ready = std::max(ready, t.ready);
   out.ready_s = to_s(ready - from);
   sleep_until(now() + 2 * sec);
 
@@ -116,14 +124,18 @@ void one_room(Target& target, std::size_t n, Outcome& out) {
     sleep_until(now() + 5 * sec);
   }
   const Span hold{hold_from, sent};
-  out.cpu_per_delivery_us = cpu >= 0 ? static_cast<double>(target.cost().cpu - cpu) / 1000 / static_cast<double>(n * 130) : -1;
+  out.cpu_per_delivery_us =
+      cpu >= 0 ? static_cast<double>(target.cost().cpu - cpu) / 1000 / static_cast<double>(n * 130)
+               : -1;
   Span away;
   Span live;
   const bool resumes = target.protocol()->numbers_events() && target.protocol()->name() == "parley";
   if (resumes) {
     std::vector<std::uint32_t> gone;
-    for (std::size_t i = n - 100; i < n; ++i) gone.push_back(static_cast<std::uint32_t>(i));
-    for (const auto s : gone) engine.cut(s);
+    for (std::size_t i = n - 100; i < n; ++i)
+      gone.push_back(static_cast<std::uint32_t>(i));
+    for (const auto s : gone)
+      engine.cut(s);
     away = send_some(engine, {0}, 10, 50 * ms, sent);
     settle(n - 100, 10);
     engine.reopen(gone, 60 * sec);
@@ -147,7 +159,8 @@ void one_room(Target& target, std::size_t n, Outcome& out) {
     out.resumed = latencies(rec, prepared.sessions, live, n);
     out.away_expected = 100 * 10;
     for (const auto& d : rec.deliveries)
-      if (d.session >= n - 100 && d.message >= away.from && d.message < away.to) ++out.away_received;
+      if (d.session >= n - 100 && d.message >= away.from && d.message < away.to)
+        ++out.away_received;
   }
   target.stop();
 }
@@ -167,7 +180,8 @@ void hundred_rooms(Target& target, std::size_t n, Outcome& out) {
   engine.open(120 * sec);
   sleep_until(now() + 2 * sec);
   std::vector<std::uint32_t> senders;
-  for (std::uint32_t r = 0; r < 100; ++r) senders.push_back(r * static_cast<std::uint32_t>(people.sessions));
+  for (std::uint32_t r = 0; r < 100; ++r)
+    senders.push_back(r * static_cast<std::uint32_t>(people.sessions));
   std::size_t sent = 0;
   const Span first = send_some(engine, senders, 10, sec, sent);
   engine.settle(n * 10, 0, 0, 5 * sec, 0);
@@ -177,8 +191,10 @@ void hundred_rooms(Target& target, std::size_t n, Outcome& out) {
   Span again{sent, sent};
   if (target.protocol()->name() == "parley") {
     std::vector<std::uint32_t> gone;
-    for (std::uint32_t r = 0; r < 100; ++r) gone.push_back(r * static_cast<std::uint32_t>(people.sessions) + 1);
-    for (const auto s : gone) engine.cut(s);
+    for (std::uint32_t r = 0; r < 100; ++r)
+      gone.push_back(r * static_cast<std::uint32_t>(people.sessions) + 1);
+    for (const auto s : gone)
+      engine.cut(s);
     engine.reopen(gone, 60 * sec);
     again = send_some(engine, senders, 10, sec, sent);
     engine.settle(n * 30, 0, 0, 5 * sec, 0);
@@ -212,10 +228,12 @@ int ten_thousand_command(const CommonOptions& options, std::size_t n) {
     one_room(*target, n, out);
     std::fprintf(stderr, "%s: %zu sessions in 100 rooms\n", out.target.c_str(), n);
     hundred_rooms(*target, n, out);
-    for (const auto& e : out.errors) std::fprintf(stderr, "  %s\n", e.c_str());
+    for (const auto& e : out.errors)
+      std::fprintf(stderr, "  %s\n", e.c_str());
     outcomes.push_back(std::move(out));
   }
-  Table table({"ten-thousand, " + std::to_string(n) + " sessions", outcomes[0].target, outcomes[1].target});
+  Table table(
+      {"ten-thousand, " + std::to_string(n) + " sessions", outcomes[0].target, outcomes[1].target});
   const auto line = [&](const std::string& what, auto get) {
     table.row({what, get(outcomes[0]), get(outcomes[1])});
   };
@@ -224,30 +242,47 @@ int ten_thousand_command(const CommonOptions& options, std::size_t n) {
   line("one event a second: p95, ms", [](const Outcome& o) { return number(o.events.p95, 1); });
   line("to the last receiver, median, ms", [](const Outcome& o) { return number(o.last_ms, 1); });
   line("12 x 10 back to back: p95, ms", [](const Outcome& o) { return number(o.hold.p95, 1); });
-  line("after the resume: p95, ms", [](const Outcome& o) { return o.away_expected > 0 ? number(o.resumed.p95, 1) : "n/a"; });
+  line("after the resume: p95, ms",
+       [](const Outcome& o) { return o.away_expected > 0 ? number(o.resumed.p95, 1) : "n/a"; });
   line("missed while away, got on resume", [](const Outcome& o) {
-    return o.away_expected > 0 ? std::to_string(o.away_received) + " of " + std::to_string(o.away_expected) : "n/a";
+    return o.away_expected > 0
+               ? std::to_string(o.away_received) + " of " + std::to_string(o.away_expected)
+               : "n/a";
   });
   line("100 rooms: p95, ms", [](const Outcome& o) { return number(o.many_rooms.p95, 1); });
-  line("100 rooms after 20 s idle: p95, ms", [](const Outcome& o) { return number(o.many_rooms_idle.p95, 1); });
+  line("100 rooms after 20 s idle: p95, ms",
+       [](const Outcome& o) { return number(o.many_rooms_idle.p95, 1); });
   line("100 rooms after 100 reconnects: p95, ms", [](const Outcome& o) {
     return o.many_rooms_again.count > 0 ? number(o.many_rooms_again.p95, 1) : "n/a";
   });
-  line("server CPU per delivery, us", [](const Outcome& o) { return number(o.cpu_per_delivery_us, 1); });
+  line("server CPU per delivery, us",
+       [](const Outcome& o) { return number(o.cpu_per_delivery_us, 1); });
   line("server peak memory, MiB", [](const Outcome& o) { return number(o.peak_mib, 1); });
-  line("deliveries received of expected", [](const Outcome& o) { return std::to_string(o.received) + " of " + std::to_string(o.expected); });
+  line("deliveries received of expected", [](const Outcome& o) {
+    return std::to_string(o.received) + " of " + std::to_string(o.expected);
+  });
   std::printf("%s", table.text().c_str());
   for (const auto& o : outcomes)
-    document["targets"].push_back({{"target", o.target}, {"ready_s", o.ready_s}, {"events", to_json(o.events)},
-                                   {"last_receiver_ms", o.last_ms}, {"hold", to_json(o.hold)}, {"resumed", to_json(o.resumed)},
-                                   {"hundred_rooms", to_json(o.many_rooms)}, {"hundred_rooms_idle", to_json(o.many_rooms_idle)},
-                                   {"hundred_rooms_reconnected", to_json(o.many_rooms_again)}, {"peak_mib", o.peak_mib},
-                                   {"cpu_per_delivery_us", o.cpu_per_delivery_us}, {"faulty", o.faulty}, {"errors", o.errors}});
+    document["targets"].push_back({{"target", o.target},
+                                   {"ready_s", o.ready_s},
+                                   {"events", to_json(o.events)},
+                                   {"last_receiver_ms", o.last_ms},
+                                   {"hold", to_json(o.hold)},
+                                   {"resumed", to_json(o.resumed)},
+                                   {"hundred_rooms", to_json(o.many_rooms)},
+                                   {"hundred_rooms_idle", to_json(o.many_rooms_idle)},
+                                   {"hundred_rooms_reconnected", to_json(o.many_rooms_again)},
+                                   {"peak_mib", o.peak_mib},
+                                   {"cpu_per_delivery_us", o.cpu_per_delivery_us},
+                                   {"faulty", o.faulty},
+                                   {"errors", o.errors}});
   const Outcome& p = outcomes[0];
-  std::vector<Bar> bars{at_most("ready", p.ready_s, 2.66, "s"), at_most("event p95", p.events.p95, 150, "ms"),
-                        at_most("time to the last receiver against the floor's", p.last_ms / outcomes[1].last_ms, 1.3, "x"),
-                        at_most("peak memory", p.peak_mib, 110, "MiB"),
-                        at_most("deliveries missing", static_cast<double>(p.expected - p.received), 0, "")};
+  std::vector<Bar> bars{
+      at_most("ready", p.ready_s, 2.66, "s"), at_most("event p95", p.events.p95, 150, "ms"),
+      at_most("time to the last receiver against the floor's", p.last_ms / outcomes[1].last_ms, 1.3,
+              "x"),
+      at_most("peak memory", p.peak_mib, 110, "MiB"),
+      at_most("deliveries missing", static_cast<double>(p.expected - p.received), 0, "")};
   return conclude(options, "ten-thousand", document, bars, p.faulty, "");
 }
 
