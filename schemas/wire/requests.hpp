@@ -18,8 +18,8 @@ namespace parley::wire {
 struct hello {
   std::optional<std::string> token, client, epoch;
   enum class enter_mode : std::uint8_t { none, all, listed } enter = enter_mode::none;
-  std::vector<std::pair<std::string, seq_no>>
-      enter_rooms;  // listed: room id, after_seq; in the frame's order
+  /// listed: room id and after_seq, in the frame's order
+  std::vector<std::pair<std::string, seq_no>> enter_rooms;
 };
 struct rooms {
   std::optional<std::string> cursor;
