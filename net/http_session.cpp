@@ -217,8 +217,10 @@ class session final : public std::enable_shared_from_this<session> {
     for (const auto& [name, value] : head_.fields)
       if (name == "x-forwarded-for") forwarded.push_back(value);
     address_ = forwarded.empty() ? peer_ : io_.proxies().client_of(peer_, forwarded);
-    if (address_ != peer_ && !socket_.ticket.move_to(address_))
+    if (address_ != peer_ && !socket_.ticket.move_to(address_)) {
+      counters().rejected_rate_limited.add();
       return failure{errc::rate_limited, "too many connections from this address", 1000};
+    }
     if (websocket_ || !head_.has_body()) return std::nullopt;
     if (head_.content_length.value_or(0) > static_cast<std::uint64_t>(bounds().body_bytes))
       return failure{errc::too_large,
@@ -389,6 +391,7 @@ class session final : public std::enable_shared_from_this<session> {
       counters().http_seconds.observe_ns(now() - s->begun);
       const auto hundred = static_cast<std::size_t>(s->what.status / 100);
       if (hundred < counters().http_status.size()) counters().http_status[hundred].add();
+      if (s->what.status == 400) counters().bad_requests.add();
       if (!keep) {
         // Nothing behind it will be answered.
         at_ = at::closing;
