@@ -193,6 +193,9 @@ test('headers: policy, types, and a first load of at most 100 KB gzipped, all fr
     assert.equal(r.headers()['x-content-type-options'], 'nosniff', r.url());
     bytes += gzipSync(await r.body()).length;
   }
+  // Every module is named in the page, so that they come at once and not one after the other.
+  const named = await page.$$eval('link[rel=modulepreload]', (all) => all.map((l) => l.href));
+  assert.deepEqual(loaded.map((r) => r.url()).filter((u) => u.endsWith('.js')).sort(), [...named].sort());
   console.log(`# first load: ${loaded.length} files, ${(bytes / 1024).toFixed(1)} KB gzipped`);
   assert.ok(loaded.length > 10);
   assert.ok(bytes <= 100 * 1024, `${bytes} bytes`);

@@ -241,13 +241,13 @@ function changeLanguage(tag) {
 
 window.addEventListener('hashchange', () => frame?.route());
 window.addEventListener('online', () => session?.client.nudge());
-window.addEventListener('focus', () => frame?.view?.messages?.markRead());
+window.addEventListener('focus', () => frame?.view?.messages?.back());
 window.addEventListener('blur', () => frame?.view?.messages?.away());
 document.addEventListener('visibilitychange', () => {
   if (document.visibilityState === 'visible') {
     session?.client.nudge();
     store.flush();
-    frame?.view?.messages?.markRead();
+    frame?.view?.messages?.back();
   } else {
     frame?.view?.messages?.away();
   }

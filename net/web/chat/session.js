@@ -72,6 +72,7 @@ export class Session {
 
   _offline(room) {
     room.entered = false;
+    room.readSent = 0;
     room.typing.clear();
     this.store.changed(`typing:${room.id}`);
   }
@@ -510,6 +511,7 @@ export class Session {
   /** Wishes the read mark at `seq`; sent at most every READ_EVERY_MS, and only forward. */
   markRead(room, seq) {
     if (seq <= room.read_seq || seq <= (this.readWanted.get(room.id) ?? 0)) return;
+    if (seq <= (room.readSent ?? 0)) return; // its answer is still to come
     room.seen = Math.max(room.seen, seq);
     this.readWanted.set(room.id, seq);
     if (!this.readTimer) {
@@ -528,6 +530,7 @@ export class Session {
     for (const [id, seq] of wanted) {
       const room = this.store.room(id);
       if (!room || seq <= room.read_seq) continue;
+      room.readSent = seq;
       this.client.request('message.read', { room: id, seq }).then(
         (answer) => {
           const asOf = Math.max(room.log.seq ?? 0, room.last_seq);
@@ -535,7 +538,9 @@ export class Session {
           this.store.changed('rooms');
           this.store.changed(`room:${id}`);
         },
-        () => {}, // the next message or the next look marks again
+        () => {
+          room.readSent = 0; // the next message or the next look marks again
+        },
       );
     }
   }

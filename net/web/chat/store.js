@@ -98,7 +98,17 @@ export class Store {
   }
 
   setCounts(room, { unread, mentions, read_seq }, asOf) {
-    if (asOf < room.countSeq) return; // an older frame than what was counted already
+    if (asOf < room.countSeq) {
+      // An older frame than what was counted already: only its read mark is news.
+      if (read_seq > room.read_seq) {
+        room.read_seq = read_seq;
+        if (room.log.tail && room.log.messages[0]?.seq <= read_seq) {
+          const later = room.log.messages.slice(room.log.indexOf(read_seq + 1));
+          room.unread = later.filter((m) => m.sender !== this.me?.user && !m.deleted).length;
+        }
+      }
+      return;
+    }
     room.unread = unread;
     room.mentions = mentions ?? 0;
     if (read_seq !== undefined) room.read_seq = Math.max(room.read_seq, read_seq);
@@ -331,8 +341,8 @@ export class Store {
     }
     if (!saved || saved.user !== this.me?.user || !Array.isArray(saved.all)) return;
     for (const { room: id, nonce, text, at, failed } of saved.all) {
-      const room = this.rooms.get(id);
-      if (!room || room.outbox.some((o) => o.nonce === nonce) || room.outbox.length >= OUTBOX_MAX) continue;
+      const room = this.ensureRoom(id); // one not listed yet: the server decides
+      if (room.outbox.some((o) => o.nonce === nonce) || room.outbox.length >= OUTBOX_MAX) continue;
       room.outbox.push({ nonce, text, at, state: failed ? 'failed' : 'queued', error: failed, rev: 0 });
       this.changed(`log:${id}`);
     }

@@ -18,7 +18,8 @@ export class MessagesView {
     this.stick = true; // the reader is at the bottom and stays there
     this.placed = false; // the first page was shown and scrolled to its place
     this.divider = null; // messages above this seq are new; fixed on entering
-    this.dividerShown = false;
+    this.dividerShown = false; // it was moved by looking away
+    this.awayAt = null; // the last seq when the reader looked away
     this.generation = room.log.generation;
     this.list = h('div', { class: 'message-list' });
     this.scroller = h(
@@ -56,6 +57,7 @@ export class MessagesView {
       return;
     }
     if (this.divider === null) this.divider = Math.max(room.read_seq, room.seen);
+    this._moveDivider();
     const anchor = this._anchor();
     this._reconcile(this._items());
     if (!this.placed) this._place();
@@ -247,7 +249,7 @@ export class MessagesView {
   markRead() {
     if (document.visibilityState !== 'visible' || !document.hasFocus() || !this.placed || !this.room.entered) return;
     const seq = this._lastSeen();
-    if (seq > this.room.read_seq && this.room.unread > 0) this.session.markRead(this.room, seq);
+    if (seq > this.room.read_seq && this._othersUpTo(seq)) this.session.markRead(this.room, seq);
   }
 
   _lastSeen() {
@@ -264,13 +266,36 @@ export class MessagesView {
     return seen;
   }
 
-  /** The reader looked away: what comes from here on is new when they are back. */
+  // Own messages are read by being sent; only others' are worth a mark.
+  _othersUpTo(seq) {
+    const { messages } = this.room.log;
+    const me = this.store.me?.user;
+    for (let i = messages.length - 1; i >= 0 && messages[i].seq > this.room.read_seq; i--) {
+      if (messages[i].seq <= seq && messages[i].sender !== me) return true;
+    }
+    return false;
+  }
+
+  /** The reader looked away: the first that comes until they are back gets the divider above it. */
   away() {
     if (!this.placed || this.room.unread > 0) return;
     const messages = this.room.log.messages;
-    this.divider = Math.max(this.room.read_seq, messages.length ? messages[messages.length - 1].seq : 0);
+    this.awayAt = messages.length ? messages[messages.length - 1].seq : 0;
+  }
+
+  back() {
+    this.awayAt = null;
+    this.markRead();
+  }
+
+  _moveDivider() {
+    if (this.awayAt === null) return;
+    const { messages } = this.room.log;
+    const me = this.store.me?.user;
+    if (!messages.slice(this.room.log.indexOf(this.awayAt + 1)).some((m) => m.sender !== me)) return;
+    this.divider = this.awayAt;
     this.dividerShown = true;
-    this.draw();
+    this.awayAt = null;
   }
 
   // ---- keys: the list is one tab stop; arrows walk through the messages

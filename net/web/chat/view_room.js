@@ -16,7 +16,7 @@ export class RoomView {
     this.messages = null;
     this.composer = null;
     this.panel = null;
-    this.title = h('h2', { class: 'room-name', tabindex: -1 });
+    this.title = h('h2', { class: 'room-name', id: 'room-title', tabindex: -1 });
     this.subtitle = h('p', { class: 'room-sub' });
     this.typingLine = h('p', { class: 'typing' });
     this.typingTimer = null;
@@ -35,7 +35,7 @@ export class RoomView {
       this.menuButton,
     );
     this.body = h('div', { class: 'room-body' });
-    this.element = h('section', { class: 'room', 'aria-label': t('room.messages') }, this.head, this.body);
+    this.element = h('section', { class: 'room', 'aria-labelledby': 'room-title' }, this.head, this.body);
     this.draw();
   }
 
