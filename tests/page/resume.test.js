@@ -246,6 +246,46 @@ test('an answer lost after the commit: the same nonce is sent again and nothing 
   await page.context().close();
 });
 
+test('the ok first or the event first: one message on the screen, in the same place', async () => {
+  const room = await makeRoom(server, ann, 'Orders', [bo]);
+  for (const okFirst of [true, false]) {
+    const { page, wire } = await wired(ann, room);
+    const held = [];
+    let id = null;
+    wire.up = (frame) => {
+      if (frame.op === 'message.send') id = frame.id;
+    };
+    wire.down = (frame, w) => {
+      const ok = frame.re !== undefined && frame.re === id;
+      const event = frame.ev === 'message.created';
+      if (!ok && !event) return undefined;
+      held.push({ ok, frame });
+      if (held.length === 2) {
+        held.sort((a, b) => (a.ok === okFirst ? -1 : 1) - (b.ok === okFirst ? -1 : 1));
+        w.toPage(held[0].frame);
+        setTimeout(() => w.toPage(held[1].frame), 100);
+      }
+      return 'drop';
+    };
+    const before = (await shown(page)).length;
+    await page.evaluate(() => {
+      window.most = 0;
+      new MutationObserver(() => {
+        window.most = Math.max(window.most, document.querySelectorAll('.message').length);
+      }).observe(document.querySelector('.message-list'), { childList: true, subtree: true });
+    });
+    await write(page, `ok first: ${okFirst}`);
+    await page.waitForFunction((n) => document.querySelectorAll('.message[data-seq]').length === n, before + 1);
+    await until('both frames', () => held.length === 2);
+    await page.evaluate(() => new Promise((r) => setTimeout(r, 300)));
+    assert.equal(await page.evaluate(() => window.most), before + 1, 'never twice on the screen');
+    assert.deepEqual(await shown(page), await truth(ann, room));
+    assert.equal(await page.$$eval('.message:not([data-seq])', (all) => all.length), 0);
+    await clean(page);
+    await page.context().close();
+  }
+});
+
 test('unsent messages survive a reload of the tab', async () => {
   const room = await makeRoom(server, ann, 'Reload', [bo]);
   const { page, wire } = await wired(ann, room);
@@ -260,6 +300,23 @@ test('unsent messages survive a reload of the tab', async () => {
   await online(page);
   await page.waitForFunction(() => document.querySelectorAll('.message[data-seq]').length === 2);
   assert.deepEqual((await truth(ann, room)).map((m) => m[1]), ['typed offline 1', 'typed offline 2']);
+  await clean(page);
+  await page.context().close();
+});
+
+test('an answer lost, then a reload: the message stands once, nothing waits', async () => {
+  const room = await makeRoom(server, ann, 'Lost and reloaded', [bo]);
+  const { page, wire } = await wired(ann, room);
+  wire.down = (frame) => (frame.seq !== undefined ? 'drop' : undefined);
+  await write(page, 'stored already');
+  await until('stored', async () => (await truth(bo, room)).length === 1);
+  assert.equal(await page.$$eval('.message[data-seq]', (all) => all.length), 0);
+  wire.down = null;
+  await page.reload();
+  await online(page);
+  await page.waitForFunction(() => document.querySelectorAll('.message').length === 1 && document.querySelector('.message').dataset.state === 'stored');
+  assert.equal(wire.sent.filter((f) => f.op === 'message.send').length, 2, 'it was sent again with its nonce');
+  assert.equal((await truth(ann, room)).length, 1);
   await clean(page);
   await page.context().close();
 });
