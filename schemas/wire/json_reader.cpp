@@ -124,8 +124,10 @@ class reader {
 
   bool scalar(value v) {
     if (levels_.empty()) return out_ == nullptr || no_object();
-    if (levels_.size() == 1 && current_ != n_count) out_->at[current_] = std::move(v);
-    if (levels_.size() == 2) add(std::move(v));
+    if (levels_.size() == 2)
+      add(std::move(v));
+    else if (levels_.size() == 1 && out_ != nullptr && current_ != n_count)
+      out_->at[current_] = std::move(v);
     next();
     return true;
   }
@@ -135,7 +137,7 @@ class reader {
   }
 
   void set(shape s) {
-    if (current_ != n_count) out_->at[current_] = {s, false, 0, {}};
+    if (out_ != nullptr && current_ != n_count) out_->at[current_] = {s, false, 0, {}};
   }
 
   /// An element of a list that is known, or a member of `enter`.

@@ -22,9 +22,9 @@ std::string_view op_name(const request& r) { return names[r.index()]; }
 std::string_view room_of(const request& r) {
   return std::visit(
       [](const auto& op) -> std::string_view {
-        if constexpr (std::is_same_v<std::decay_t<decltype(op)>, room_create>)
-          return {};  // its `room` is a wish, not a room that exists
-        else if constexpr (requires { op.room; })
+        // room.create's `room` is a wish, not a room that exists.
+        constexpr bool wish = std::is_same_v<std::decay_t<decltype(op)>, room_create>;
+        if constexpr (!wish && requires { op.room; })
           return op.room;
         else
           return {};
