@@ -199,7 +199,11 @@ int main(int argc, char** argv) {
       *app.add_subcommand("fake", "serve with known delays and faults (for the self-test)");
   fake_flags(fake, a);
 
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
   try {
     if (app.got_subcommand("fake")) return serve_fake(fake_options(a));
     if (app.got_subcommand("self-test")) return self_test_command();

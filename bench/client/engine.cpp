@@ -21,6 +21,7 @@ constexpr std::size_t read_size = 16384;
 constexpr std::uint64_t wake_tag = ~std::uint64_t{0};
 constexpr std::size_t pending_bound = 8U << 20U;  // bytes a connection may hold back
 constexpr std::size_t noted_errors = 50;
+constexpr std::size_t replies_bound = 1'000'000;
 enum class Stage : std::uint8_t { idle, connecting, upgrading, opening, ready, closed };
 }  // namespace
 
@@ -49,6 +50,8 @@ struct Engine::Receiver {
   std::vector<UnreadNotice> unread;
   std::vector<std::uint32_t> lags;
   std::vector<std::string> errors;
+  std::mutex cut_lock;
+  std::vector<std::uint32_t> cuts;
   std::vector<Reply> replies;  // gathered in one turn, then handed over at once
   std::uint64_t refusals = 0;
   std::uint64_t broken = 0;
@@ -158,16 +161,40 @@ void Engine::open(nanos timeout) {
   dial_all(all, timeout);
 }
 
-void Engine::cut(std::uint32_t index) {
-  Session& s = *sessions_[index];
-  const std::lock_guard guard(s.lock);
-  if (!s.fd) return;
-  s.ending = true;
-  const linger reset{1, 0};
-  ::setsockopt(s.fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-  ::epoll_ctl(s.receiver->epoll.get(), EPOLL_CTL_DEL, s.fd.get(), nullptr);
-  s.stage = Stage::closed;
-  s.fd.reset();
+void Engine::cut(const std::vector<std::uint32_t>& sessions) {
+  // The receiving threads do it, since they alone may close what they read from.
+  for (auto& r : receivers_) {
+    {
+      const std::lock_guard guard(r->cut_lock);
+      for (const auto i : sessions)
+        if (sessions_[i]->receiver == r.get()) r->cuts.push_back(i);
+    }
+    const std::uint64_t one = 1;
+    if (::write(r->wake.get(), &one, sizeof one) < 0) throw Failure("cannot wake a receiving thread");
+  }
+  const nanos deadline = now() + 10 * sec;
+  for (const auto i : sessions)
+    while (sessions_[i]->stage != Stage::closed) {
+      if (now() > deadline) throw Failure("sessions could not be cut within 10 s");
+      sleep_until(now() + 100 * us);
+    }
+}
+
+void Engine::run_cuts(Receiver& r) {
+  std::uint64_t times = 0;
+  if (::read(r.wake.get(), &times, sizeof times) < 0) return;
+  std::vector<std::uint32_t> mine;
+  {
+    const std::lock_guard guard(r.cut_lock);
+    mine.swap(r.cuts);
+  }
+  for (const auto i : mine) {
+    Session& s = *sessions_[i];
+    s.ending = true;
+    const linger reset{1, 0};
+    ::setsockopt(s.fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    on_end(r, s, {});
+  }
 }
 
 void Engine::reopen(const std::vector<std::uint32_t>& sessions, nanos timeout) {
@@ -254,10 +281,14 @@ void Engine::receive_loop(Receiver& r) {
     const nanos seen_empty = woken - asked > 20 * us ? woken : before;
     if (options_.inject_lag > 0 && n > 0) sleep_until(now() + options_.inject_lag);
     chunks.clear();
+    bool cut_now = false;
     // First everything that is there is read and stamped …
     for (int i = 0; i < n; ++i) {
       const epoll_event& e = events[static_cast<std::size_t>(i)];
-      if (e.data.u64 == wake_tag) continue;
+      if (e.data.u64 == wake_tag) {
+        cut_now = true;  // after this turn's bytes are understood
+        continue;
+      }
       Session& s = *sessions_[static_cast<std::size_t>(e.data.u64)];
       const Stage stage = s.stage;
       if (stage == Stage::closed) continue;
@@ -324,10 +355,13 @@ void Engine::receive_loop(Receiver& r) {
         on_end(r, s, std::string("connection lost: ") + std::strerror(c.error));
       }
     }
+    if (cut_now) run_cuts(r);
     if (!r.replies.empty()) {
       {
         const std::lock_guard guard(reply_lock_);
-        std::move(r.replies.begin(), r.replies.end(), std::back_inserter(replies_));
+        if (replies_.size() < replies_bound)
+          std::move(r.replies.begin(), r.replies.end(), std::back_inserter(replies_));
+        else note(r, "a million answers wait to be sent: some were dropped");
       }
       r.replies.clear();
       reply_wake_.notify_one();
@@ -410,6 +444,7 @@ void Engine::on_payload(Receiver& r, Session& s, std::string_view payload, nanos
     }
     if (step != Step::none) return;
   }
+  const bool marks = options_.mark_reads && protocol_->has_read_marks();
   ParsedFrame& f = r.parsed;
   f.kind = FrameKind::other;
   f.room = f.text = f.id = f.error = {};
@@ -438,7 +473,7 @@ void Engine::on_payload(Receiver& r, Session& s, std::string_view payload, nanos
     if (f.seq > s.last_seq) s.last_seq = f.seq;
     if (d.message != no_message) {
       r.delivered.fetch_add(1, std::memory_order_relaxed);
-      if (options_.mark_reads) r.replies.push_back({s.index, f.seq, {}, Opcode::text});
+      if (marks) r.replies.push_back({s.index, f.seq, {}, Opcode::text});
     }
     break;
   }

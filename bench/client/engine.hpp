@@ -119,9 +119,9 @@ class Engine {
   /// and then `grace` longer, or until nothing more came for `quiet`. True when all came.
   bool settle(std::uint64_t expected, std::uint64_t acks, std::uint64_t reads, nanos quiet,
               nanos grace);
-  /// Cuts the connection of a session at once (RST), as a lost network does.
-  void cut(std::uint32_t session);
-  /// Dials a session that was cut again, resuming after the last seq it saw.
+  /// Cuts the connections of these sessions at once (RST), as a lost network does.
+  void cut(const std::vector<std::uint32_t>& sessions);
+  /// Dials sessions that were cut again, resuming after the last seq it saw.
   void reopen(const std::vector<std::uint32_t>& sessions, nanos timeout);
   /// Closes everything, joins the threads and hands over what was recorded.
   Recording finish();
@@ -146,6 +146,7 @@ class Engine {
                 std::uint32_t lag);
   void on_payload(Receiver& r, Session& s, std::string_view payload, nanos at, std::uint32_t lag);
   void on_end(Receiver& r, Session& s, std::string why);
+  void run_cuts(Receiver& r);
   void note(Receiver& r, std::string text);
   void start_dial(std::uint32_t session);
   bool write(Session& s, std::string_view bytes);

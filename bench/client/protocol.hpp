@@ -71,7 +71,8 @@ class Protocol {
   virtual void parse(std::string_view payload, ParsedFrame& out) const = 0;
   virtual std::string send(const SessionPlan& from, std::uint64_t message,
                            std::string_view text) const = 0;
-  /// Empty where the protocol has no read marks.
+  virtual bool has_read_marks() const { return false; }
+  /// Only where there are read marks.
   virtual std::string read(const SessionPlan&, std::uint64_t /*seq*/) const { return {}; }
   /// The answer to a frame of kind ping.
   virtual std::string pong() const { return {}; }

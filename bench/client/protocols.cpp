@@ -145,6 +145,7 @@ class Parley final : public Protocol {
            "\",\"text\":" + quoted(text) + "}";
   }
 
+  bool has_read_marks() const override { return true; }
   std::string read(const SessionPlan& who, std::uint64_t seq) const override {
     return R"({"op":"message.read","id":"r)" + std::to_string(seq) +
            "\",\"room\":" + quoted(who.room_id) + ",\"seq\":" + std::to_string(seq) + "}";

@@ -85,7 +85,7 @@ RunResult run_chat_room(Target& target, const Prepared& prepared, const Workload
       w.population.sessions - std::min(w.population.passive, w.population.sessions);
   const std::uint64_t expected = plan.size() * active;
   const std::uint64_t acks = target.protocol()->acknowledges() ? plan.size() : 0;
-  const std::uint64_t reads = w.mark_reads ? expected : 0;
+  const std::uint64_t reads = w.mark_reads && target.protocol()->has_read_marks() ? expected : 0;
   // Passive sessions may be told up to a quarter of a second late; 600 ms also show a double.
   engine.settle(expected, acks, reads, 3 * sec, 600 * ms);
   result.window_s = to_s(now() - from);

@@ -134,8 +134,7 @@ void one_room(Target& target, std::size_t n, Outcome& out) {
     std::vector<std::uint32_t> gone;
     for (std::size_t i = n - 100; i < n; ++i)
       gone.push_back(static_cast<std::uint32_t>(i));
-    for (const auto s : gone)
-      engine.cut(s);
+    engine.cut(gone);
     away = send_some(engine, {0}, 10, 50 * ms, sent);
     settle(n - 100, 10);
     engine.reopen(gone, 60 * sec);
@@ -193,8 +192,7 @@ void hundred_rooms(Target& target, std::size_t n, Outcome& out) {
     std::vector<std::uint32_t> gone;
     for (std::uint32_t r = 0; r < 100; ++r)
       gone.push_back(r * static_cast<std::uint32_t>(people.sessions) + 1);
-    for (const auto s : gone)
-      engine.cut(s);
+    engine.cut(gone);
     engine.reopen(gone, 60 * sec);
     again = send_some(engine, senders, 10, sec, sent);
     engine.settle(n * 30, 0, 0, 5 * sec, 0);
