@@ -170,7 +170,8 @@ void Engine::cut(const std::vector<std::uint32_t>& sessions) {
         if (sessions_[i]->receiver == r.get()) r->cuts.push_back(i);
     }
     const std::uint64_t one = 1;
-    if (::write(r->wake.get(), &one, sizeof one) < 0) throw Failure("cannot wake a receiving thread");
+    if (::write(r->wake.get(), &one, sizeof one) < 0)
+      throw Failure("cannot wake a receiving thread");
   }
   const nanos deadline = now() + 10 * sec;
   for (const auto i : sessions)
@@ -239,13 +240,15 @@ void Engine::note(Receiver& r, std::string text) {
 }
 
 void Engine::on_end(Receiver& r, Session& s, std::string why) {
-  const Stage before = s.stage.exchange(Stage::closed);
-  if (before == Stage::closed) return;
+  Stage before = Stage::closed;
   {
+    // In one step: whoever sees `closed` may dial this session again.
     const std::lock_guard guard(s.lock);
     if (s.fd) ::epoll_ctl(r.epoll.get(), EPOLL_CTL_DEL, s.fd.get(), nullptr);
     s.fd.reset();
+    before = s.stage.exchange(Stage::closed);
   }
+  if (before == Stage::closed) return;
   if (s.ending || stop_) return;
   why = "session " + std::to_string(s.index) + ": " + why;
   note(r, why);
@@ -361,7 +364,8 @@ void Engine::receive_loop(Receiver& r) {
         const std::lock_guard guard(reply_lock_);
         if (replies_.size() < replies_bound)
           std::move(r.replies.begin(), r.replies.end(), std::back_inserter(replies_));
-        else note(r, "a million answers wait to be sent: some were dropped");
+        else
+          note(r, "a million answers wait to be sent: some were dropped");
       }
       r.replies.clear();
       reply_wake_.notify_one();
