@@ -26,7 +26,8 @@ add_compile_options(-include utility)
 # What every target of ours compiles with; the libraries' headers are system headers.
 add_library(parley_options INTERFACE)
 # maybe-uninitialized: g++ 12 reports the inactive member of a std::variant when it inlines a callback.
-target_compile_options(parley_options INTERFACE -Wall -Wextra -Wpedantic -Werror -Wno-maybe-uninitialized)
+target_compile_options(parley_options INTERFACE -Wall -Wextra -Wpedantic -Werror
+  $<$<NOT:$<CONFIG:Debug>>:-Wno-maybe-uninitialized>)
 target_compile_definitions(parley_options INTERFACE
   PARLEY_VERSION="${PROJECT_VERSION}" $<$<BOOL:${PARLEY_FAULTS}>:PARLEY_FAULTS=1>)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
