@@ -13,6 +13,8 @@ import { createDialog, joinDialog, roomDialog, settingsDialog, toast } from './v
 import { RoomView } from './view_room.js';
 import { RoomsView } from './view_rooms.js';
 
+const BAR_DELAY_MS = 700; // a connection that is back sooner is not worth a word
+
 const root = document.getElementById('app');
 const store = new Store();
 let session = null;
@@ -114,7 +116,7 @@ class Frame {
     this.element = h('div', { class: 'frame' }, this.rooms.element, this.main);
     this.view = null;
     this.barTimer = null;
-    this.wasOnline = false;
+    this.barDelay = null;
     this.unsubscribe = store.subscribe((topics) => this.update(topics));
     session.onMessage = (room, ev) => this.spoken(room, ev);
     session.keepOld = () => Boolean(this.view?.messages && !this.view.messages.stick);
@@ -126,6 +128,7 @@ class Frame {
   destroy() {
     this.unsubscribe();
     clearInterval(this.barTimer);
+    clearTimeout(this.barDelay);
     this.view?.destroy();
   }
 
@@ -189,13 +192,13 @@ class Frame {
     document.documentElement.dataset.conn = client.state;
     clearInterval(this.barTimer);
     if (client.state === 'online') {
-      if (this.wasLost) this.announcer.say(t('conn.back'));
-      this.wasLost = false;
+      clearTimeout(this.barDelay);
+      this.barDelay = null;
+      if (!this.bar.hidden) this.announcer.say(t('conn.back'));
       this.bar.hidden = true;
       return;
     }
     if (client.state === 'waiting') {
-      this.wasLost = true;
       const now = h('button', { type: 'button', class: 'small', onclick: () => client.nudge() }, t('conn.now'));
       const words = h('span');
       const draw = () => {
@@ -209,7 +212,13 @@ class Frame {
     } else {
       replace(this.bar, h('span', null, t('conn.connecting')));
     }
-    this.bar.hidden = false;
+    if (client.state === 'stopped') this.bar.hidden = false;
+    else if (this.bar.hidden) {
+      this.barDelay ??= setTimeout(() => {
+        this.barDelay = null;
+        this.bar.hidden = false;
+      }, BAR_DELAY_MS);
+    }
   }
 
   stopCode() {

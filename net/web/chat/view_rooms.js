@@ -14,6 +14,13 @@ export class RoomsView {
     this.me = h('span', { class: 'me' });
     this.list = h('ul', { class: 'rooms', 'aria-labelledby': 'rooms-title' });
     this.note = h('p', { class: 'note', hidden: true });
+    // The first steps of one who has no room yet.
+    this.first = h(
+      'div',
+      { class: 'first', hidden: true },
+      h('button', { type: 'button', class: 'primary', onclick: actions.createDialog }, t('rooms.create')),
+      h('button', { type: 'button', class: 'plain', onclick: actions.joinDialog }, t('join.title')),
+    );
     this.find = h('input', {
       type: 'search', class: 'find', placeholder: t('rooms.find'), 'aria-label': t('rooms.find'), dir: 'auto',
       'aria-keyshortcuts': 'Control+K Meta+K', autocomplete: 'off', spellcheck: 'false',
@@ -35,6 +42,7 @@ export class RoomsView {
       h('div', { class: 'find-row' }, icon('search'), this.find),
       this.list,
       this.note,
+      this.first,
       h('div', { class: 'side-foot' }, this.me, button('gear', t('settings.title'), actions.settingsDialog, 'quiet')),
     );
     this.draw();
@@ -103,6 +111,7 @@ export class RoomsView {
       else this.list.insertBefore(row.element, at);
     }
     this.note.hidden = rooms.length > 0 || !this.store.roomsComplete;
+    this.first.hidden = any || this.note.hidden;
     setText(this.note, any ? t('rooms.nomatch') : t('rooms.none'));
   }
 
