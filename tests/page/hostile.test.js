@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test, { after, afterEach, before } from 'node:test';
-import { Server, assertFits, clean, enter, launch, leave, makeRoom, sendAll, shown } from './harness.js';
+import { Server, assertFits, clean, enter, launch, leave, makeRoom, online, person, sendAll, shown } from './harness.js';
 
 const TEXTS = [
   '<img src=x onerror=alert(1)>',
@@ -103,14 +103,23 @@ test('S86: only http, https and mailto become links, with rel, and they go where
 });
 
 test('direction marks, invisible and stacked characters stay inside their own box', async () => {
-  const eve = await server.account('eve3', 'Eve \u202eevil\u2066');
+  // This server refuses direction marks in names; the page must not rely on it: they come in on the wire.
+  const eve = await server.account('eve3', 'Eve MARKevil');
   const vic = await server.account('vic3', 'Vic');
-  const room = await makeRoom(server, eve, 'marks \u202etfel', [vic]);
+  const room = await makeRoom(server, eve, 'room MARKtfel', [vic]);
   const zalgo = `Z${'\u0335\u0321\u0322'.repeat(200)}algo`;
   await sendAll(server, eve, room, ['abc \u202e def', `${'\u200f'.repeat(50)}שלום`, zalgo, 'W'.repeat(2000), '長'.repeat(1500), '\u200b'.repeat(300) + 'x', 'a\n'.repeat(200)]);
   await sendAll(server, vic, room, ['after']);
-  const page = await enter(browser, server, vic, room, { viewport: { width: 360, height: 740 } });
+  const page = await person(browser, server, { account: vic, viewport: { width: 360, height: 740 } });
+  await page.routeWebSocket(/\/ws$/, (ws) => {
+    const up = ws.connectToServer();
+    ws.onMessage((m) => up.send(m));
+    up.onMessage((m) => ws.send(m.replaceAll('MARK', '\u202e\u2066')));
+  });
+  await page.goto(`${server.url}/#/room/${room}`);
+  await online(page);
   await page.waitForSelector('.message-list >> text=after');
+  await page.waitForFunction(() => document.querySelector('.sender').textContent === 'Eve \u202e\u2066evil');
   await assertFits(page, 'hostile texts at 360 px');
   const isolated = await page.$$eval('.text', (all) => all.every((e) => getComputedStyle(e).unicodeBidi === 'isolate' && e.dir === 'auto'));
   assert.ok(isolated);
