@@ -321,10 +321,6 @@ class session final : public std::enable_shared_from_this<session> {
     rq.body = std::move(body_);
     rq.address = address_;
     rq.local_address = local_;
-    const std::string_view target = rq.head.target;
-    const auto mark = target.find('?');
-    rq.path = target.substr(0, mark);
-    if (mark != std::string_view::npos) rq.query = target.substr(mark + 1);
     head_ = {};
     body_ = {};
     http::responder out(s);

@@ -62,7 +62,7 @@ json session_json(const session_view& v, unix_ms now, std::int64_t in_flight_max
 template <class T, class Id, class Make>
 void answer_page(const request& rq, const responder& out, std::string_view name, std::vector<T> all,
                  Id id, Make make) {
-  query_reader query(rq.query);
+  query_reader query(rq.query());
   const auto limit =
       std::min(query.integer("limit", 1, INT64_MAX).value_or(page_default), page_max);
   const auto cursor = query.text("cursor");
@@ -143,7 +143,7 @@ void add_introspection_routes(services& s) {
   const auto actor_id = [](const actor_view& a) -> const std::string& { return a.id; };
   s.admin.add("GET", "/admin/actors", [&s, actor_id](request rq, responder out) {
     auto all = s.actors().actors();
-    query_reader query(rq.query);
+    query_reader query(rq.query());
     if (const auto kind = query.text("kind"))
       std::erase_if(all, [&](const actor_view& a) { return a.kind != *kind; });
     answer_page(rq, out, "actors", std::move(all), actor_id,

@@ -34,7 +34,7 @@ response done(std::string_view name, const std::string& id) {
 }
 
 void find_users(const services& s, const request& rq, const responder& out) {
-  query_reader query(rq.query);
+  query_reader query(rq.query());
   const auto q = query.text("q").value_or(std::string());
   const auto limit = query.integer("limit", 1, INT64_MAX).value_or(100);
   if (query.error()) return out(*query.error());

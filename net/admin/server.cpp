@@ -73,7 +73,7 @@ void serve_admin(services& s, request rq, const responder& out) {
   const auto* origin = rq.head.find("origin");
   if (origin != nullptr && *origin != "http://" + rq.head.host)
     return out(fail(errc::forbidden, "a page of another origin may not ask this"));
-  const bool health = rq.path == "/livez" || rq.path == "/readyz";
+  const bool health = rq.path() == "/livez" || rq.path() == "/readyz";
   if (!health) {
     const auto token = bearer(rq.head);
     if (!token || !auth::equal_secret(*token, s.admin_token))

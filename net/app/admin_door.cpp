@@ -191,10 +191,6 @@ class local_door final : public admin_door {
     rq.head.method = method;
     rq.head.target = path;
     rq.body = body;
-    const std::string_view target = rq.head.target;
-    const auto mark = target.find('?');
-    rq.path = target.substr(0, mark);
-    if (mark != std::string_view::npos) rq.query = target.substr(mark + 1);
     auto wait = std::make_shared<waiting>();
     net::http::dispatch(services_.admin, std::move(rq), net::http::responder(wait));
     std::unique_lock hold(wait->lock);

@@ -146,7 +146,7 @@ void change_profile(const services& s, const request& rq, const responder& out) 
 void profiles(const services& s, const request& rq, const responder& out) {
   auto c = who(s, rq, out);
   if (!c) return;
-  query_reader query(rq.query);
+  query_reader query(rq.query());
   const auto ids = query.list("id");
   if (query.error()) return out(*query.error());
   if (ids.empty()) return out(fail(errc::bad_request, "id is missing"));

@@ -18,9 +18,17 @@ namespace parley::net::http {
 struct request {
   request_head head;
   std::string body;
-  std::string address;              // the client's, a trusted proxy's word believed
-  std::string local_address;        // of the socket, without port
-  std::string_view path, query;     // into head.target, still encoded
+  std::string address;        // the client's, a trusted proxy's word believed
+  std::string local_address;  // of the socket, without port
+  // Looked up each time, since a view would not outlive a move of the target.
+  std::string_view path() const {
+    return std::string_view(head.target).substr(0, head.target.find('?'));
+  }
+  std::string_view query() const {
+    const auto mark = head.target.find('?');
+    return mark == std::string::npos ? std::string_view()
+                                     : std::string_view(head.target).substr(mark + 1);
+  }
   std::vector<std::string> params;  // what the route's {…} stand for, decoded once, in order
 };
 

@@ -21,7 +21,7 @@ bool known_form(const std::string& room, const responder& out) {
 void list_messages(const services& s, const request& rq, const responder& out) {
   auto c = who(s, rq, out);
   if (!c || !known_form(rq.params[0], out)) return;
-  query_reader query(rq.query);
+  query_reader query(rq.query());
   wire::history r;
   r.room = rq.params[0];
   r.before_seq = query.integer("before_seq", 0, seq_max);

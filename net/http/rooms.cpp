@@ -39,7 +39,7 @@ using given_fields = std::vector<std::pair<std::string_view, std::string>>;
 void list_rooms(const services& s, const request& rq, const responder& out) {
   auto c = who(s, rq, out);
   if (!c) return;
-  query_reader query(rq.query);
+  query_reader query(rq.query());
   wire::rooms r;
   r.cursor = query.text("cursor");
   r.limit = query.integer("limit", 1, list_max);
@@ -80,7 +80,7 @@ void change_room(const services& s, const request& rq, const responder& out) {
 void list_members(const services& s, const request& rq, const responder& out) {
   auto c = who(s, rq, out);
   if (!c || !known_form(rq.params[0], out)) return;
-  query_reader query(rq.query);
+  query_reader query(rq.query());
   wire::room_members r{rq.params[0], query.text("cursor"), 100};
   r.limit = query.integer("limit", 1, list_max).value_or(r.limit);
   if (query.error()) return out(*query.error());

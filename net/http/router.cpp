@@ -72,7 +72,7 @@ std::variant<router::found, failure> router::find(std::string_view method, std::
 
 void dispatch(const router& routes, request rq, const responder& out) {
   std::string allow;
-  auto where = routes.find(rq.head.method, rq.path, allow);
+  auto where = routes.find(rq.head.method, rq.path(), allow);
   if (const auto* none = std::get_if<failure>(&where)) {
     auto r = problem(*none);
     if (!allow.empty()) r.headers.emplace_back("Allow", allow);

@@ -29,7 +29,7 @@ struct kept final : responder::sink {
 response get(const router& routes, std::string_view path, std::string match = {}) {
   request rq;
   rq.head.method = "GET";
-  rq.path = path;
+  rq.head.target = path;
   if (!match.empty()) rq.head.fields.emplace_back("if-none-match", std::move(match));
   auto sink = std::make_shared<kept>();
   dispatch(routes, std::move(rq), responder(sink));
