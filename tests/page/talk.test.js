@@ -161,7 +161,7 @@ test('create a room, hand over its link, join it, talk both ways', async () => {
   assert.equal(await a.textContent('.message.other .sender'), 'ボー');
   assert.match(await a.textContent('.message.other time'), /^\d{1,2}:\d\d\s(AM|PM)$/);
   assert.equal(await a.textContent('.day'), 'Today');
-  assert.match(await a.textContent('.room-sub'), /2 online · 2 members/);
+  await a.waitForFunction(() => /2 online · 2 members/.test(document.querySelector('.room-sub').textContent));
   // By id, in the dialog.
   const c = await enter(browser, server, await server.account('cy'));
   await c.click('[aria-label="Join a room"]');

@@ -7,6 +7,7 @@ import { saveAccount } from './account.js';
 
 const PAGE = 50;
 const EVENTS_PAGE = 200;
+const ENTER_MEMBERS = 100; // as many the answer of room.enter names, those online first
 const LOGS_MAX = 20; // rooms whose log stays in memory
 const ROOMS_MAX = 2000;
 const KEEP_MESSAGES = 300; // of a log that is cut
@@ -205,7 +206,11 @@ export class Session {
       room.last_seq = Math.max(room.last_seq, answer.last_seq);
       if (answer.members) {
         this.store.mergePeople(room, answer.members, true);
-        room.online = Math.max(answer.members.filter((m) => m.online).length, room.online > 100 ? room.online : 0);
+        // The list may be a second old; oneself is here for certain.
+        const me = room.people.get(this.store.me.user);
+        if (me) me.online = true;
+        const seen = [...room.people.values()].filter((p) => p.online).length;
+        room.online = seen < ENTER_MEMBERS ? seen : Math.max(seen, room.online);
         room.members = Math.max(room.members, answer.members.length);
         const mine = answer.members.find((m) => m.user === this.store.me.user);
         if (mine) room.role = mine.role;

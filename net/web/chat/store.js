@@ -210,11 +210,9 @@ export class Store {
       case 'member.joined':
         this.mergeUser(ev);
         if (!room.people.has(ev.user)) {
-          // One who comes by themselves is here; `presence` says when they go.
-          const here = !ev.by || ev.by === ev.user;
+          // Whether they are here, `presence` says within a second.
           room.members++;
-          if (here) room.online++;
-          if (room.people.size < MEMBERS_MAX) room.people.set(ev.user, { role: ev.role ?? 'member', online: here });
+          if (room.people.size < MEMBERS_MAX) room.people.set(ev.user, { role: ev.role ?? 'member', online: false });
         }
         break;
       case 'member.changed':
