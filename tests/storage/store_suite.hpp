@@ -128,6 +128,38 @@ TYPED_TEST_P(store_suite, an_op_nonce_makes_the_change_a_duplicate) {
   EXPECT_EQ(this->findings(), std::vector<std::string>{});
 }
 
+TYPED_TEST_P(store_suite, a_reply_to_what_is_no_message_is_refused_alone) {
+  const auto a = this->user("a");
+  auto room = this->room("r_1", {a});
+  this->say(room, a, "n1");  // 2
+  const auto reply = [&](const std::string& nonce, seq_no to) {
+    auto c = room.message(a, nonce);
+    std::get<append_message>(c.what).reply_to = to;
+    return c;
+  };
+  for (const seq_no to : {1, 77, 0}) {
+    const auto before = room;
+    const auto done = this->propose(room, [&](auto& c) {
+      c.push_back(reply("n2", to));
+      c.push_back(room.message(a, "n3"));
+    });
+    EXPECT_EQ(outcomes(done), (std::vector{refused, superseded})) << to;
+    EXPECT_EQ(done[0].why.code, errc::not_found);
+    room = before;
+  }
+  const auto before = room;
+  auto done = this->propose(room, [&](auto& c) { c.push_back(reply("n1", 77)); });
+  EXPECT_EQ(done[0].what, duplicate) << "the nonce is looked up before every other check";
+  room = before;
+  done = this->propose(room, [&](auto& c) {
+    c.push_back(room.message(a, "n4"));
+    c.push_back(reply("n5", 3));
+  });
+  EXPECT_EQ(outcomes(done), (std::vector{committed, committed}))
+      << "one in the same share can be answered";
+  EXPECT_EQ(this->findings(), std::vector<std::string>{});
+}
+
 // ---- shares
 
 TYPED_TEST_P(store_suite, a_refused_share_touches_no_other) {
@@ -888,7 +920,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     store_suite, what_is_committed_is_there_after_a_reopen, a_text_is_kept_byte_for_byte,
     a_known_nonce_is_a_duplicate_and_what_stands_behind_it_is_superseded,
     the_nonce_of_a_deleted_message_is_still_known, a_nonce_belongs_to_its_sender_and_room,
-    nonces_are_looked_up_in_the_order_of_the_changes, an_op_nonce_makes_the_change_a_duplicate,
+    nonces_are_looked_up_in_the_order_of_the_changes,
+    a_reply_to_what_is_no_message_is_refused_alone, an_op_nonce_makes_the_change_a_duplicate,
     a_refused_share_touches_no_other, what_stood_before_a_refused_change_stays,
     a_stale_owner_writes_nothing, one_who_is_no_member_cannot_send,
     a_read_mark_moves_forward_only_and_not_beyond_the_head,
