@@ -68,7 +68,10 @@ out_queue::sent out_queue::push(frame_ptr frame, kind as) {
     // A turn may have gathered more than the bound for a socket that takes it all.
     if (!armed_) write_out();
     if (failed_) return sent::stopped;
-    if (over(frame->size())) return sent::overflow;
+    if (over(frame->size())) {
+      totals_.peak_bytes = std::max(totals_.peak_bytes, size());
+      return sent::overflow;
+    }
   }
   append(std::move(frame), as == kind::replay ? -1 : clock_);
   ++totals_.frames_out;

@@ -397,7 +397,6 @@ void ws_connection::close(int code, std::string_view reason,
   channel_.stop(code == 1002 ? nullptr
                              : wire::make_frame(wire::bye_frame(code, reason, retry_after_ms)));
   paused_ = false;
-  read();  // a close needs a reader
   std::size_t length = std::min(reason.size(), reason_max);
   while (length > 0 && length < reason.size() &&
          (static_cast<unsigned char>(reason[length]) & 0xc0) == 0x80)
@@ -405,6 +404,8 @@ void ws_connection::close(int code, std::string_view reason,
   ws_.async_close(
       {static_cast<ws::close_code>(code), boost::beast::string_view(reason.data(), length)},
       [](error_code) {});
+  read();  // a close needs a reader; behind it, since Beast may find a framing error in what it has
+           // read already
   channel_.flush();
   schedule(io_.now());
   leave();

@@ -7,7 +7,8 @@
 namespace parley::net {
 namespace {
 
-std::string client(const proxy_list& p, std::string_view peer, std::vector<std::string_view> forwarded) {
+std::string client(const proxy_list& p, std::string_view peer,
+                   std::vector<std::string_view> forwarded) {
   return p.client_of(peer, forwarded);
 }
 
@@ -15,13 +16,15 @@ TEST(Address, ParsesNumericFormsOnly) {
   EXPECT_EQ(ip_text(*parse_ip("127.0.0.1")), "127.0.0.1");
   EXPECT_EQ(ip_text(*parse_ip("::ffff:1.2.3.4")), "1.2.3.4");
   EXPECT_EQ(ip_text(*parse_ip("2001:DB8::0001")), "2001:db8::1");
-  for (const char* bad : {"", "localhost", "1.2.3.4:80", "[::1]", "1.2.3", "fe80::1%eth0", "01.2.3.4.5",
-                          "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc"})
+  for (const char* bad :
+       {"", "localhost", "1.2.3.4:80", "[::1]", "1.2.3", "fe80::1%eth0", "01.2.3.4.5",
+        "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc"})
     EXPECT_FALSE(parse_ip(bad)) << bad;
 }
 
 TEST(Address, TrustsAddressesAndNetworks) {
-  const proxy_list p({"10.0.0.0/8", "192.168.1.7", "fd00::/9", "nonsense", "1.2.3.4/33", "5.6.7.8/x"});
+  const proxy_list p(
+      {"10.0.0.0/8", "192.168.1.7", "fd00::/9", "nonsense", "1.2.3.4/33", "5.6.7.8/x"});
   EXPECT_TRUE(p.trusts("10.255.0.1"));
   EXPECT_TRUE(p.trusts("::ffff:10.0.0.1"));
   EXPECT_FALSE(p.trusts("11.0.0.1"));
@@ -67,7 +70,8 @@ TEST(Doors, CountAndGiveBack) {
   EXPECT_EQ(d.open(), 0);
   EXPECT_EQ(d.open_of("1.1.1.1"), 0);
   EXPECT_EQ(d.enter("1.1.1.1", true, a), doors::verdict::open);
-  EXPECT_EQ(d.enter("2.2.2.2", true, a), doors::verdict::open) << "a ticket that holds a place gives it back first";
+  EXPECT_EQ(d.enter("2.2.2.2", true, a), doors::verdict::open)
+      << "a ticket that holds a place gives it back first";
   EXPECT_EQ(d.open(), 1);
 }
 

@@ -11,17 +11,23 @@ namespace {
 
 const char* const key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-std::string head(const std::string& line, const std::string& fields) { return line + "\r\n" + fields + "\r\n"; }
+std::string head(const std::string& line, const std::string& fields) {
+  return line + "\r\n" + fields + "\r\n";
+}
 std::string good(const std::string& extra = {}) {
-  return head("GET /ws HTTP/1.1", std::string("Host: chat.example\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n") +
-                                      key + "Sec-WebSocket-Version: 13\r\n" + extra);
+  return head(
+      "GET /ws HTTP/1.1",
+      std::string(
+          "Host: chat.example\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n") +
+          key + "Sec-WebSocket-Version: 13\r\n" + extra);
 }
 std::string without(std::string text, const std::string& part, const std::string& instead = {}) {
   const auto at = text.find(part);
   EXPECT_NE(at, std::string::npos) << part;
   return text.replace(at, part.size(), instead);
 }
-int status(const std::string& raw, const origin_policy& origins = {"", {}}, const std::string& local = "127.0.0.1:8080") {
+int status(const std::string& raw, const origin_policy& origins = {"", {}},
+           const std::string& local = "127.0.0.1:8080") {
   const auto v = check_handshake(raw, local, origins);
   EXPECT_NE(v.accepted.has_value(), v.refused.has_value());
   return v.accepted ? 101 : v.refused->why.status;
@@ -30,7 +36,9 @@ int status(const std::string& raw, const origin_policy& origins = {"", {}}, cons
 TEST(Handshake, TakesWhatClientsSend) {
   EXPECT_EQ(status(good()), 101);
   EXPECT_EQ(status(good("Sec-WebSocket-Protocol: parley.v1\r\n")), 101);
-  EXPECT_EQ(status(good("Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n")), 101);
+  EXPECT_EQ(
+      status(good("Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n")),
+      101);
   EXPECT_EQ(status(without(good(), "Upgrade: websocket", "upgrade: WebSocket")), 101);
   EXPECT_EQ(status(without(good(), "keep-alive, Upgrade", "upgrade")), 101);
 }
@@ -49,10 +57,12 @@ TEST(Handshake, RefusesByTable) {
       {"no version", without(good(), "Sec-WebSocket-Version: 13\r\n"), 426},
       {"two versions", good("Sec-WebSocket-Version: 13\r\n"), 426},
       {"S9 short key", without(good(), "dGhlIHNhbXBsZSBub25jZQ==", "zzz"), 400},
-      {"S9 no base64", without(good(), "dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZ!=="), 400},
+      {"S9 no base64", without(good(), "dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZ!=="),
+       400},
       {"S9 15 bytes", without(good(), "dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25j"), 400},
       {"S9 17 bytes", without(good(), "dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZWU="), 400},
-      {"S9 loose bits", without(good(), "dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZR=="), 400},
+      {"S9 loose bits", without(good(), "dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZR=="),
+       400},
       {"S9 two keys", good(key), 400},
       {"S9 no key", without(good(), key), 400},
       {"S10 POST", without(good(), "GET", "POST"), 400},
@@ -67,12 +77,15 @@ TEST(Handshake, RefusesByTable) {
       {"S18 encoded", without(good(), "/ws", "/ws?%74oken=abc"), 400},
       {"S18 access_token", without(good(), "/ws", "/ws?access_token=abc"), 400},
       {"two authorizations", good("Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"), 400},
-      {"two origins", good("Origin: http://127.0.0.1:8080\r\nOrigin: http://127.0.0.1:8080\r\n"), 403},
+      {"two origins", good("Origin: http://127.0.0.1:8080\r\nOrigin: http://127.0.0.1:8080\r\n"),
+       403},
       {"no head at all", "GET /ws", 400},
       {"a field without colon", without(good(), "Upgrade: websocket", "Upgrade"), 400},
   };
-  for (const auto& c : cases) EXPECT_EQ(status(c.raw), c.status) << c.what;
-  EXPECT_EQ(status(without(good(), "/ws", "/ws?tokens=1&x=token")), 101) << "only the parameter's name counts";
+  for (const auto& c : cases)
+    EXPECT_EQ(status(c.raw), c.status) << c.what;
+  EXPECT_EQ(status(without(good(), "/ws", "/ws?tokens=1&x=token")), 101)
+      << "only the parameter's name counts";
 }
 
 TEST(Handshake, NamesTheVersionItSpeaks) {
@@ -88,11 +101,14 @@ TEST(Handshake, ChoosesTheKnownSubprotocol) {
   };
   EXPECT_EQ(chosen(""), "");
   EXPECT_EQ(chosen("Sec-WebSocket-Protocol: mqtt, parley.v1\r\n"), "parley.v1");
-  EXPECT_EQ(chosen("Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Protocol: parley.v1\r\n"), "parley.v1");
-  EXPECT_EQ(chosen("Sec-WebSocket-Protocol: PARLEY.V1\r\n"), "refused");  // names are compared exactly
+  EXPECT_EQ(chosen("Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Protocol: parley.v1\r\n"),
+            "parley.v1");
+  EXPECT_EQ(chosen("Sec-WebSocket-Protocol: PARLEY.V1\r\n"),
+            "refused");  // names are compared exactly
   // S11: many names, and a long run of spaces, are linear work.
   std::string many = "Sec-WebSocket-Protocol: ";
-  for (int i = 0; i < 100; ++i) many += "p" + std::to_string(i) + ", ";
+  for (int i = 0; i < 100; ++i)
+    many += "p" + std::to_string(i) + ", ";
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_EQ(chosen(many + "parley.v1\r\n"), "parley.v1");
   EXPECT_EQ(chosen("Sec-WebSocket-Protocol: " + std::string(8000, ' ') + "x\r\n"), "refused");
@@ -111,7 +127,8 @@ TEST(Handshake, ReadsTheBearerToken) {
 
 TEST(Handshake, ComparesOriginsExactly) {
   const origin_policy configured{"https://chat.example", {"https://other.example:8443"}};
-  const auto with = [&](const std::string& origin, const origin_policy& p, const std::string& local) {
+  const auto with = [&](const std::string& origin, const origin_policy& p,
+                        const std::string& local) {
     return status(good("Origin: " + origin + "\r\n"), p, local);
   };
   const std::string local = "127.0.0.1:8080";
@@ -119,10 +136,11 @@ TEST(Handshake, ComparesOriginsExactly) {
   EXPECT_EQ(with("https://chat.example:443", configured, local), 101);
   EXPECT_EQ(with("https://CHAT.example", configured, local), 101);
   EXPECT_EQ(with("https://other.example:8443", configured, local), 101);
-  for (const char* bad : {"https://evil.example", "null", "https://chat.example.evil.com", "https://chat.example:444",
-                          "http://chat.example", "https://other.example", "https://chat.example/path",
-                          "https://user@chat.example", "chat.example", "https://", "", "https://chat.example,https://x",
-                          "http://127.0.0.1:8080", "file://"})
+  for (const char* bad :
+       {"https://evil.example", "null", "https://chat.example.evil.com", "https://chat.example:444",
+        "http://chat.example", "https://other.example", "https://chat.example/path",
+        "https://user@chat.example", "chat.example", "https://", "",
+        "https://chat.example,https://x", "http://127.0.0.1:8080", "file://"})
     EXPECT_EQ(with(bad, configured, local), 403) << bad;
 
   const origin_policy open{"", {}};
@@ -130,7 +148,8 @@ TEST(Handshake, ComparesOriginsExactly) {
   EXPECT_EQ(with("http://localhost:8080", open, local), 101);
   EXPECT_EQ(with("http://localhost:8081", open, local), 403);
   EXPECT_EQ(with("https://127.0.0.1:8080", open, local), 403);
-  EXPECT_EQ(with("http://evil.example:8080", open, local), 403);  // a name that was made to point here
+  EXPECT_EQ(with("http://evil.example:8080", open, local),
+            403);  // a name that was made to point here
   EXPECT_EQ(with("http://10.0.0.7:8080", open, "10.0.0.7:8080"), 101);
   EXPECT_EQ(with("http://localhost:8080", open, "10.0.0.7:8080"), 403);
   EXPECT_EQ(with("http://[::1]:8080", open, "[::1]:8080"), 101);

@@ -1,4 +1,5 @@
-// The outward queue over socket pairs: order, bounds, what stop() keeps, and every way a connection ends.
+// The outward queue over socket pairs: order, bounds, what stop() keeps, and every way a connection
+// ends.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -48,13 +49,16 @@ struct OutQueue : testing::Test, out_queue::owner {
   void on_waiting() override { ++waited; }
 
   static frame_ptr frame(const std::string& text) { return wire::make_frame(text); }
-  static frame_ptr big(char c, std::size_t n = 300'000) { return wire::make_frame(std::string(n, c)); }
+  static frame_ptr big(char c, std::size_t n = 300'000) {
+    return wire::make_frame(std::string(n, c));
+  }
   /// Reads what the peer gets until nothing more comes, letting the queue go on.
   std::string peer_reads(std::size_t at_most = std::numeric_limits<std::size_t>::max()) {
     std::string got;
     char bytes[65536];
     while (got.size() < at_most) {
-      const ssize_t n = ::recv(peer, bytes, std::min(sizeof bytes, at_most - got.size()), MSG_DONTWAIT);
+      const ssize_t n =
+          ::recv(peer, bytes, std::min(sizeof bytes, at_most - got.size()), MSG_DONTWAIT);
       if (n > 0) {
         got.append(bytes, static_cast<std::size_t>(n));
         continue;
@@ -100,7 +104,8 @@ TEST_F(OutQueue, SendsInOrderWithOneWrite) {
 TEST_F(OutQueue, MoreThan64PiecesAndPartialWritesKeepTheirOrder) {
   std::string want;
   for (int i = 0; i < 500; ++i) {
-    const auto f = wire::make_frame(std::to_string(i) + std::string(static_cast<std::size_t>(i * 7 % 900), 'x'));
+    const auto f = wire::make_frame(std::to_string(i) +
+                                    std::string(static_cast<std::size_t>(i * 7 % 900), 'x'));
     want += *f;
     ASSERT_EQ(q->push(f), sent::ok);
     if (i % 13 == 0) q->flush();
@@ -129,7 +134,8 @@ TEST_F(OutQueue, BoundInFramesIsAnsweredByOverflow) {
   q->set_bounds({.frames = 5});
   EXPECT_EQ(q->push(big('a')), sent::ok);
   q->flush();
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(q->push(frame("b")), sent::ok);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(q->push(frame("b")), sent::ok);
   EXPECT_EQ(q->push(frame("c")), sent::overflow);
 }
 
@@ -195,7 +201,8 @@ TEST_F(OutQueue, StopKeepsTheFrameUnderWayControlFramesAndTheLastWord) {
   EXPECT_TRUE(q->sealed());
   EXPECT_EQ(sealed, 1);
   EXPECT_TRUE(q->push_control(std::string("\x8a\x00", 2))) << "swallowed";
-  EXPECT_EQ(peer_reads(), *big('a') + std::string("\x8a\x01p", 3) + *frame("bye") + std::string("\x88\x00", 2));
+  EXPECT_EQ(peer_reads(),
+            *big('a') + std::string("\x8a\x01p", 3) + *frame("bye") + std::string("\x88\x00", 2));
   EXPECT_EQ(q->bytes(), 0u);
 }
 
@@ -213,7 +220,8 @@ TEST_F(OutQueue, StopDropsEverythingThatHasNotBegun) {
 
 TEST_F(OutQueue, StopCutsAPageOfFramesBehindTheOneUnderWay) {
   std::string page;
-  for (int i = 0; i < 1000; ++i) page += *wire::make_frame(std::string(1000, static_cast<char>('a' + i % 26)));
+  for (int i = 0; i < 1000; ++i)
+    page += *wire::make_frame(std::string(1000, static_cast<char>('a' + i % 26)));
   q->push(std::make_shared<const std::string>(page), kind::replay);
   q->push(frame("live"));
   q->flush();
@@ -235,7 +243,8 @@ TEST(FrameEnd, FindsTheEndOfTheFrameUnderWay) {
   EXPECT_EQ(frame_end(two, 5), 5u);
   EXPECT_EQ(frame_end(two, 6), 5u + 204);
   EXPECT_EQ(frame_end(two, 210), two.size());
-  EXPECT_EQ(frame_end(two.substr(0, two.size() - 1), 210), two.size() - 1) << "no whole frames: all of it";
+  EXPECT_EQ(frame_end(two.substr(0, two.size() - 1), 210), two.size() - 1)
+      << "no whole frames: all of it";
   EXPECT_EQ(frame_end(std::string("\x81", 1), 1), 1u);
 }
 
@@ -244,7 +253,8 @@ TEST_F(OutQueue, ControlFramesOverTwiceTheBoundResetIt) {
   q->push(big('a'));
   q->flush();
   int taken = 0;
-  while (q->push_control(std::string("\x8a\x00", 2))) ASSERT_LT(++taken, 100);
+  while (q->push_control(std::string("\x8a\x00", 2)))
+    ASSERT_LT(++taken, 100);
   EXPECT_EQ(taken, 19);
   EXPECT_TRUE(q->failed());
   EXPECT_EQ(failed, 1);
@@ -353,7 +363,8 @@ TEST_F(OutQueue, WritingToAPeerThatIsGoneRaisesNoSignal) {
 }
 
 TEST_F(OutQueue, MemoryIsGivenBackWhenEmpty) {
-  for (int i = 0; i < 300; ++i) q->push(frame("x"));
+  for (int i = 0; i < 300; ++i)
+    q->push(frame("x"));
   q->flush();
   EXPECT_EQ(q->frames(), 0u);
   EXPECT_LE(sizeof(out_queue), 320u) << "an idle connection's share";

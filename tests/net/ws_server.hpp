@@ -29,19 +29,24 @@ class ws_server {
     }
     context.rt = &rt;
     std::vector<net::io_thread*> all;
-    for (auto& io : ios) all.push_back(io.get());
-    auto opened = net::listener::open("127.0.0.1:0", context.entrance, *ios[0], all,
-                                      [](net::io_thread& io, net::tcp_socket socket, std::string peer) {
-                                        read_head(io, std::move(socket), std::move(peer));
-                                      });
+    for (auto& io : ios)
+      all.push_back(io.get());
+    auto opened =
+        net::listener::open("127.0.0.1:0", context.entrance, *ios[0], all,
+                            [](net::io_thread& io, net::tcp_socket socket, std::string peer) {
+                              read_head(io, std::move(socket), std::move(peer));
+                            });
     if (!opened) throw std::runtime_error(opened.error().message);
     door = *opened;
-    for (auto& io : ios) io->start();
-    port = static_cast<std::uint16_t>(std::stoi(door->authority().substr(door->authority().rfind(':') + 1)));
+    for (auto& io : ios)
+      io->start();
+    port = static_cast<std::uint16_t>(
+        std::stoi(door->authority().substr(door->authority().rfind(':') + 1)));
   }
   ~ws_server() {
     door->close();
-    for (auto& io : ios) io->stop();
+    for (auto& io : ios)
+      io->stop();
   }
 
   /// Runs `f` on the thread and waits for it.
@@ -59,12 +64,14 @@ class ws_server {
       const auto step = std::min(ms, step_ms);
       ms -= step;
       clock += step * ms_ns;
-      for (std::size_t i = 0; i < ios.size(); ++i) on_thread([&] { ios[i]->tick(); }, i);
+      for (std::size_t i = 0; i < ios.size(); ++i)
+        on_thread([&] { ios[i]->tick(); }, i);
     }
   }
   std::size_t connections() {
     std::size_t n = 0;
-    for (std::size_t i = 0; i < ios.size(); ++i) on_thread([&] { n += ios[i]->sockets().connections(); }, i);
+    for (std::size_t i = 0; i < ios.size(); ++i)
+      on_thread([&] { n += ios[i]->sockets().connections(); }, i);
     return n;
   }
   /// Whether all connections are gone, without moving the clock; false after 10 s.
@@ -74,13 +81,23 @@ class ws_server {
       if (std::chrono::steady_clock::now() > by) return false;
     return true;
   }
+  /// Reads the client to its end, as raw_ws_client::read_close does, moving the clock: for closes
+  /// that wait for a client which cannot answer them. At most 12 s of the server's time.
+  int close_of(raw_ws_client& c) {
+    for (int i = 0; i < 120; ++i) {
+      if (const int code = c.read_close(i < 2 ? 200 : 5); code != -4) return code;
+      advance_ms(100);
+    }
+    return -4;
+  }
   raw_ws_client connect(int buffer = 0) {
     raw_ws_client c(port, buffer);
     if (c.upgrade() != 101) throw std::runtime_error("no 101: " + c.head);
     return c;
   }
   /// Connected and greeted; its connection's number in `conn`.
-  raw_ws_client greeted(connection_id* conn = nullptr, int buffer = 0, const std::string& user = "ann") {
+  raw_ws_client greeted(connection_id* conn = nullptr, int buffer = 0,
+                        const std::string& user = "ann") {
     auto c = connect(buffer);
     const auto n = rt.opened();
     c.send_text(R"({"op":"hello","id":1,"token":"good-)" + user + "\"}");
@@ -91,7 +108,9 @@ class ws_server {
     return c;
   }
   void post(const connection_id& conn, relay_op op) { rt.to(conn, std::move(op)); }
-  void say(const connection_id& conn, const std::string& text) { post(conn, deliver{conn, wire::make_frame(text), false}); }
+  void say(const connection_id& conn, const std::string& text) {
+    post(conn, deliver{conn, wire::make_frame(text), false});
+  }
 
   std::atomic<std::int64_t> clock{1'000'000'000'000};
   fake_tokens tokens;
@@ -113,7 +132,8 @@ class ws_server {
     boost::asio::async_read_until(p->socket, boost::asio::dynamic_buffer(p->in), "\r\n\r\n",
                                   [&io, p, peer](boost::system::error_code ec, std::size_t n) {
                                     if (ec) return;
-                                    net::accept_websocket(io, std::move(p->socket), {p->in.substr(0, n), peer},
+                                    net::accept_websocket(io, std::move(p->socket),
+                                                          {p->in.substr(0, n), peer},
                                                           p->in.substr(n));
                                   });
   }

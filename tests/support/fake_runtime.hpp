@@ -1,5 +1,5 @@
-// A runtime without actors, for tests of the network side: it records what it is given and answers by the relay, each
-// request with ok unless a test says otherwise. Thread-safe, as the real one is.
+// A runtime without actors, for tests of the network side: it records what it is given and answers
+// by the relay, each request with ok unless a test says otherwise. Thread-safe, as the real one is.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace parley::test {
 class fake_tokens final : public token_checker {
  public:
   result<claims> check(std::string_view token) const override {
-    if (token.substr(0, 5) != "good-") return fail(errc::unauthenticated, "The token is not valid.");
+    if (token.substr(0, 5) != "good-")
+      return fail(errc::unauthenticated, "The token is not valid.");
     claims c;
     c.user = token.substr(5);
     return c;
@@ -52,11 +53,12 @@ class fake_runtime final : public runtime {
     to(s.conn, greet{s.conn, wire::make_frame(wire::ok_frame(s.hello_id, "\"session\":\"s_1\""))});
   }
   void answer_ok(const submitted& s) {
-    if (!s.id.empty()) to(s.from->conn, deliver{s.from->conn, wire::make_frame(wire::ok_frame(s.id, "")), true});
+    if (!s.id.empty())
+      to(s.from->conn, deliver{s.from->conn, wire::make_frame(wire::ok_frame(s.id, "")), true});
   }
 
-  session_ref open_session(connection_id conn, std::shared_ptr<session_card> card, claims who, std::string wire_id,
-                           wire::hello request) override {
+  session_ref open_session(connection_id conn, std::shared_ptr<session_card> card, claims who,
+                           std::string wire_id, wire::hello request) override {
     auto s = std::make_shared<session>();
     s->conn = conn;
     s->card = std::move(card);
@@ -73,7 +75,8 @@ class fake_runtime final : public runtime {
     return {s, reinterpret_cast<session_handle*>(s.get())};
   }
   void submit(const session_ref& s, std::string wire_id, wire::request r, std::int64_t) override {
-    submitted what{std::shared_ptr<session>(s, reinterpret_cast<session*>(s.get())), std::move(wire_id), std::move(r)};
+    submitted what{std::shared_ptr<session>(s, reinterpret_cast<session*>(s.get())),
+                   std::move(wire_id), std::move(r)};
     {
       std::lock_guard hold(lock_);
       requests_.push_back(what);
@@ -89,9 +92,15 @@ class fake_runtime final : public runtime {
   }
 
   /// Waits until `n` sessions have been opened (closed, `n` requests submitted); false after 10 s.
-  bool wait_opened(std::size_t n) { return wait([&] { return sessions_.size() >= n; }); }
-  bool wait_closed(std::size_t n) { return wait([&] { return closed_ >= n; }); }
-  bool wait_submitted(std::size_t n) { return wait([&] { return requests_.size() >= n; }); }
+  bool wait_opened(std::size_t n) {
+    return wait([&] { return sessions_.size() >= n; });
+  }
+  bool wait_closed(std::size_t n) {
+    return wait([&] { return closed_ >= n; });
+  }
+  bool wait_submitted(std::size_t n) {
+    return wait([&] { return requests_.size() >= n; });
+  }
   std::shared_ptr<session> session_at(std::size_t i) {
     std::lock_guard hold(lock_);
     return sessions_.at(i);
@@ -110,12 +119,12 @@ class fake_runtime final : public runtime {
   }
 
   // What HTTP and the admin listener ask; tests that need more set these.
-  std::function<void(claims, wire::request, reply_fn)> on_ask = [](claims, wire::request, reply_fn then) {
+  std::function<void(claims, wire::request, reply_fn)> on_ask = [](claims, wire::request,
+                                                                   reply_fn then) {
     then({answer{"\"asked\":true", std::nullopt}, false});
   };
-  std::function<void(account_request, account_fn)> on_account = [](account_request, account_fn then) {
-    then(fail(errc::not_found, "No account here."));
-  };
+  std::function<void(account_request, account_fn)> on_account =
+      [](account_request, account_fn then) { then(fail(errc::not_found, "No account here.")); };
   std::vector<actor_view> actor_views;
   std::vector<room_view> room_views;
   std::vector<session_view> session_views;
@@ -125,7 +134,9 @@ class fake_runtime final : public runtime {
   void ask(claims who, wire::request r, std::chrono::milliseconds, reply_fn then) override {
     on_ask(std::move(who), std::move(r), std::move(then));
   }
-  void account(account_request r, account_fn then) override { on_account(std::move(r), std::move(then)); }
+  void account(account_request r, account_fn then) override {
+    on_account(std::move(r), std::move(then));
+  }
   std::vector<actor_view> actors() const override { return actor_views; }
   std::vector<room_view> rooms() const override { return room_views; }
   std::vector<session_view> sessions() const override { return session_views; }

@@ -1,5 +1,5 @@
-// A WebSocket client that shares no code with the server: blocking socket, own parser, able to send what no library
-// would. Every wait has a deadline.
+// A WebSocket client that shares no code with the server: blocking socket, own parser, able to send
+// what no library would. Every wait has a deadline.
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -52,7 +53,8 @@ class raw_ws_client {
     if (::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0)
       throw std::runtime_error(std::string("connect: ") + std::strerror(errno));
   }
-  raw_ws_client(raw_ws_client&& o) noexcept : fd_(std::exchange(o.fd_, -1)), in_(std::move(o.in_)) {}
+  raw_ws_client(raw_ws_client&& o) noexcept
+      : fd_(std::exchange(o.fd_, -1)), in_(std::move(o.in_)) {}
   ~raw_ws_client() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -94,7 +96,8 @@ class raw_ws_client {
     }
     return true;
   }
-  static std::string frame(int opcode, std::string_view payload, bool fin = true, bool masked = true, int rsv = 0) {
+  static std::string frame(int opcode, std::string_view payload, bool fin = true,
+                           bool masked = true, int rsv = 0) {
     std::string out;
     out.push_back(static_cast<char>((fin ? 0x80 : 0) | rsv << 4 | opcode));
     const int bit = masked ? 0x80 : 0;
@@ -107,12 +110,14 @@ class raw_ws_client {
       out.push_back(static_cast<char>(n));
     } else {
       out.push_back(static_cast<char>(bit | 127));
-      for (int s = 56; s >= 0; s -= 8) out.push_back(static_cast<char>(static_cast<std::uint64_t>(n) >> s));
+      for (int s = 56; s >= 0; s -= 8)
+        out.push_back(static_cast<char>(static_cast<std::uint64_t>(n) >> s));
     }
     if (!masked) return out.append(payload);
     const char mask[4] = {0x12, 0x34, 0x56, 0x78};
     out.append(mask, 4);
-    for (std::size_t i = 0; i < n; ++i) out.push_back(static_cast<char>(payload[i] ^ mask[i % 4]));
+    for (std::size_t i = 0; i < n; ++i)
+      out.push_back(static_cast<char>(payload[i] ^ mask[i % 4]));
     return out;
   }
   bool send_text(std::string_view text) { return send_raw(frame(1, text)); }
@@ -140,19 +145,23 @@ class raw_ws_client {
       if (f.what != ws_frame::kind::frame || f.opcode != 9) return f;
     }
   }
-  /// Reads to the end: the close frame, and nothing but EOF behind it. Data frames before it are dropped, `bye` (the
-  /// last of them) kept. -2: ended without a close frame, -3: something came behind it, -4: timeout.
-  int read_close(int within_ms = 10'000) {
-    int code = -1;
+  /// Reads to the end: the close frame, which it answers, and nothing but EOF behind it. Data
+  /// frames before it are dropped, `bye` (the last of them) kept. -2: ended without a close frame,
+  /// -3: something came behind it, -4: timeout.
+  int read_close(int within_ms = 5'000) {
     while (true) {
       auto f = next(within_ms);
       if (f.what == ws_frame::kind::timeout) return -4;
       if (f.ended()) {
         end = f.what;
-        return code == -1 ? -2 : code;
+        vanish(false);
+        return close_code_ == -1 ? -2 : close_code_;
       }
-      if (code != -1) return -3;
-      if (f.is_close()) code = f.code();
+      if (close_code_ != -1) return -3;
+      if (f.is_close()) {
+        close_code_ = f.code();
+        send_raw(frame(8, f.payload.substr(0, 2)));
+      }
       if (f.is_text()) last_text = f.payload;
     }
   }
@@ -167,12 +176,15 @@ class raw_ws_client {
 
  private:
   using when = std::chrono::steady_clock::time_point;
-  static when deadline_in(int ms) { return std::chrono::steady_clock::now() + std::chrono::milliseconds(ms); }
+  static when deadline_in(int ms) {
+    return std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+  }
 
   bool fill(when by) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(by - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        by - std::chrono::steady_clock::now());
     pollfd p{fd_, POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&p, 1, static_cast<int>(left.count())) <= 0) {
+    if (::poll(&p, 1, static_cast<int>(std::max<std::int64_t>(0, left.count()))) <= 0) {
       end_ = ws_frame::kind::timeout;
       return false;
     }
@@ -194,7 +206,8 @@ class raw_ws_client {
       const std::size_t wide = length == 126 ? 2 : 8;
       if (in_.size() < 2 + wide) return false;
       length = 0;
-      for (std::size_t i = 0; i < wide; ++i) length = length << 8 | at(2 + i);
+      for (std::size_t i = 0; i < wide; ++i)
+        length = length << 8 | at(2 + i);
       head_size += wide;
     }
     if (in_.size() < head_size + length) return false;
@@ -208,7 +221,7 @@ class raw_ws_client {
     return true;
   }
 
-  int fd_ = -1;
+  int fd_ = -1, close_code_ = -1;
   std::string in_;
   ws_frame::kind end_ = ws_frame::kind::timeout;
 };
