@@ -3,6 +3,7 @@
 
 import { RoomLog } from './log.js';
 
+const FRAME_MS = 16;
 const OUTBOX_MAX = 100; // messages of one room waiting to go out
 const MEMBERS_MAX = 2000; // of one room that are kept by name
 const TYPING_MS = 6_000; // a `typing` ends by itself when its end got lost
@@ -11,6 +12,7 @@ export class Store {
   constructor() {
     this.listeners = new Set();
     this.dirty = new Set();
+    this.flushedAt = 0;
     this.clear();
   }
 
@@ -26,7 +28,7 @@ export class Store {
     this.changed('all');
   }
 
-  /** Calls `listener(topics)` once per frame in which something changed. Returns the unsubscriber. */
+  /** Calls `listener(topics)` at most once per frame, when something changed. Returns the unsubscriber. */
   subscribe(listener) {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -36,7 +38,19 @@ export class Store {
   changed(topic) {
     const first = this.dirty.size === 0;
     this.dirty.add(topic);
-    if (first) soon(() => this.flush());
+    if (first) this._soon();
+  }
+
+  // A change after a pause is drawn at once. In a stream of them, what comes within one frame is drawn
+  // once; hidden pages get no frames, and their title and badges must still move, so a timer stands behind.
+  _soon() {
+    const flush = () => this.flush();
+    if (performance.now() - this.flushedAt > FRAME_MS) {
+      queueMicrotask(flush);
+      return;
+    }
+    if (globalThis.document?.visibilityState === 'visible') requestAnimationFrame(flush);
+    setTimeout(flush, 50);
   }
 
   flush() {
@@ -44,6 +58,7 @@ export class Store {
     const topics = this.dirty;
     this.dirty = new Set();
     for (const listener of [...this.listeners]) listener(topics);
+    this.flushedAt = performance.now(); // after drawing: a slow drawing must not make for more of them
   }
 
   room(id) {
@@ -351,17 +366,4 @@ export class Store {
 export function newNonce() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join('');
-}
-
-// With the next frame where the page is seen (what comes in one frame is drawn once), else by a timer:
-// hidden pages get no frames, and their title and badges must still move.
-function soon(run) {
-  let done = false;
-  const once = () => {
-    if (done) return;
-    done = true;
-    run();
-  };
-  if (globalThis.document?.visibilityState === 'visible') requestAnimationFrame(once);
-  setTimeout(once, 50);
 }
