@@ -347,6 +347,46 @@ test('older messages load while scrolling up, and nothing on the screen jumps', 
   await close(b);
 });
 
+test('reading far back: the page keeps a bounded stretch, and the way forward has no hole', async () => {
+  const room = await makeRoom(server, ann, 'Very long', [bo]);
+  const total = 2600;
+  await sendAll(server, ann, room, Array.from({ length: total }, (_, i) => `far ${i}`));
+  const page = await enter(browser, server, ann, room);
+  const list = () => page.$$eval('.message .text', (all) => all.map((e) => Number(e.textContent.slice(4))));
+  const consecutive = (all, where) => all.forEach((n, i) => i && assert.equal(n, all[i - 1] + 1, `${where}: a hole after ${all[i - 1]}`));
+  await page.waitForSelector(`.message-list >> text=far ${total - 1}`);
+  await until('the first message, by scrolling up', async () => {
+    await page.$eval('.scroller', (s) => { s.scrollTop = 0; });
+    return (await list())[0] === 0;
+  }, 60_000);
+  const far = await list();
+  consecutive(far, 'far back');
+  assert.ok(far.length <= 2050 && far.at(-1) < total - 1, `${far.length} messages in the page`);
+  // What is written now does not jump into the stretch that is shown.
+  await sendAll(server, bo, room, [`far ${total}`]);
+  await page.waitForFunction(() => /1 new message/.test(document.querySelector('.latest').textContent));
+  consecutive(await list(), 'while far back');
+  // Down again by scrolling.
+  await until('the newest message, by scrolling down', async () => {
+    await page.$eval('.scroller', (s) => { s.scrollTop = s.scrollHeight; });
+    return (await list()).at(-1) === total;
+  }, 60_000);
+  consecutive(await list(), 'down again');
+  // Up again, and back by the button.
+  await until('far back again', async () => {
+    await page.$eval('.scroller', (s) => { s.scrollTop = 0; });
+    return (await list())[0] === 0;
+  }, 60_000);
+  await page.click('.latest');
+  await page.waitForSelector(`.message-list >> text=far ${total}`);
+  consecutive(await list(), 'by the button');
+  await sendAll(server, bo, room, [`far ${total + 1}`]);
+  await page.waitForSelector(`.message-list >> text=far ${total + 1}`);
+  consecutive(await list(), 'live again');
+  await clean(page);
+  await close(page);
+});
+
 test('many unread: the page opens at the divider', async () => {
   const room = await makeRoom(server, ann, 'Many', [bo]);
   await sendAll(server, ann, room, Array.from({ length: 5 }, (_, i) => `read ${i}`));
