@@ -208,7 +208,21 @@ int chat_room_command(CommonOptions options, Workload workload, Beside beside, b
         }
       }
 
-  std::printf("%s", chat_table(results).c_str());
+  const json& machine = document["machine"];
+  std::printf("%s, %d cores, %s, load %s at the start", machine["cpu"].get<std::string>().c_str(),
+              machine["cores"].get<int>(), machine["kernel"].get<std::string>().c_str(),
+              machine.contains("load_average")
+                  ? number(machine["load_average"][0].get<double>()).c_str()
+                  : "unknown");
+  for (const auto& r : results)
+    if (const json& d = r.described; d.contains("fdatasync") && d["fdatasync"].is_object()) {
+      std::printf(", %s, fdatasync p50 %s ms", d.value("data_file_system", "").c_str(),
+                  number(d["fdatasync"]["p50_ms"].get<double>()).c_str());
+      break;
+    }
+  if (link)
+    std::printf(", %s ms link by %s", number(options.link_ms, 0).c_str(), link->kind().c_str());
+  std::printf("\n\n%s", chat_table(results).c_str());
   const std::string ratios = ratio_table(results, parley);
   if (!ratios.empty()) std::printf("\n%s", ratios.c_str());
   for (auto at = results.rbegin(); at != results.rend(); ++at)
