@@ -8,6 +8,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/exit_reason.hpp>
+#include <caf/logger.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <sodium.h>
@@ -88,7 +89,11 @@ class runtime_impl final : public runtime {
 
   session_ref open_session(connection_id conn, std::shared_ptr<session_card> card, claims who,
                            std::string wire_id, wire::hello request) override {
+    card->session = make_id("s_");
     auto s = spawn_session(*system_, ctx_, conn, std::move(card));
+    // Spawning leaves a reference to CAF's logger with this thread, an I/O thread that outlives the
+    // actor system; the system's destructor would wait for it for ever.
+    caf::logger::set_current_actor_system(nullptr);
     caf::anon_send(s->actor, begin_session{std::move(wire_id),
                                            std::make_shared<wire::hello>(std::move(request)),
                                            std::move(who)});
