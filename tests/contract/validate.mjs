@@ -26,9 +26,17 @@ try {
   process.exit(2)
 }
 
-const shown = 60
-for (const fault of report.faults.slice(0, shown)) console.error(fault)
-if (report.faults.length > shown) console.error(`… and ${report.faults.length - shown} more`)
+// The same fault tells itself once, with its first place and how often it occurred.
+const kinds = new Map()
+for (const fault of report.faults) {
+  const at = fault.indexOf(': ')
+  const kind = kinds.get(fault.slice(at)) ?? { first: fault, count: 0 }
+  kind.count++
+  kinds.set(fault.slice(at), kind)
+}
+const shown = 100
+for (const { first, count } of [...kinds.values()].slice(0, shown)) console.error(count > 1 ? `${first} (${count} times)` : first)
+if (kinds.size > shown) console.error(`… and ${kinds.size - shown} more kinds`)
 
 const unseen = documented(contract).filter((name) => !report.seen.has(name))
 console.log(`${report.lines} lines, ${report.faults.length} faults, ${report.seen.size} documented messages seen`)

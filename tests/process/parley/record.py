@@ -46,8 +46,11 @@ def write(direction, kind, body, *, sample=False, **fields):
             if _seen[key] > SAMPLES_PER_SHAPE:
                 return
     try:
+        text = json.dumps(line, ensure_ascii=True, allow_nan=False)
+    except ValueError:  # NaN and the like were sent: what was sent is no JSON
+        line["raw"] = base64.b64encode(json.dumps(line.pop("body")).encode()).decode()
         text = json.dumps(line, ensure_ascii=True)
-    except (TypeError, ValueError):
+    except TypeError:
         return
     with _lock:
         if _file is None:
