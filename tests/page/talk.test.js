@@ -71,7 +71,8 @@ test('a new password: this page stays, other devices are logged out, the old one
   const pat = await server.account('pat');
   const room = await makeRoom(server, pat, 'Secrets');
   const here = await enter(browser, server, pat, room);
-  const there = await enter(browser, server, pat, room);
+  const other = await server.api('POST', '/login', { body: { name: 'pat', password: PASSWORD } });
+  const there = await enter(browser, server, other, room);
   await here.click('.side-foot button');
   await here.click('summary');
   await here.fill('#my-old', 'not the password');
