@@ -70,6 +70,7 @@ struct hello_user {
   claims who;
   connection_id conn;
   session_link_ptr session;
+  bool enters_all = false;  // also rooms joined later
 };
 struct room_awake {
   room_key room{};
@@ -157,10 +158,13 @@ struct went_offline {
 struct user_changed {
   profile who;
 };
-/// A connection whose user has just become a member: passive from here on, told `room.mine`.
+/// The connections of one who has just become a member: told `room.mine`; passive from here on,
+/// those that enter all rooms active from their own member.joined on.
 struct member_sessions {
   user_key user{};
-  std::vector<connection_id> conns;
+  std::vector<connection_id> conns, enter;
+};
+std::vector<connection_id> conns;
 };
 
 // ---- ticks of a room

@@ -94,6 +94,7 @@ class people final : public metered<people_actor::base> {
     connection_id conn;
     session_link_ptr link;
     claims token;
+    bool enters_all = false;
   };
   struct user {
     storage::account account;
@@ -237,7 +238,7 @@ class people final : public metered<people_actor::base> {
   hello_result welcome(user& u, const hello_user& h) {
     auto full = std::find_if(u.sessions.begin(), u.sessions.end(),
                              [&](const entry& e) { return e.conn == h.conn; });
-    if (full == u.sessions.end()) u.sessions.push_back({h.conn, h.session, h.who});
+    if (full == u.sessions.end()) u.sessions.push_back({h.conn, h.session, h.who, h.enters_all});
     u.grace_until.reset();
     if (!u.online) {
       u.online = true;
@@ -292,9 +293,9 @@ class people final : public metered<people_actor::base> {
     }
     auto awake = awake_.find(room);
     if (!joined || awake == awake_.end() || u.sessions.empty()) return;
-    member_sessions news{u.account.who.key, {}};
+    member_sessions news{u.account.who.key, {}, {}};
     for (const auto& s : u.sessions)
-      news.conns.push_back(s.conn);
+      (s.enters_all ? news.enter : news.conns).push_back(s.conn);
     send(awake->second->actor, news);
   }
 

@@ -80,20 +80,7 @@ room::behavior_type room::make_behavior() {
         views_at_ = {};
         arm(room_timer::users, milliseconds(1000));
       },
-      [this](const member_sessions& s) {
-        auto* m = state_.find(s.user);
-        if (m == nullptr || m->state != membership::joined || life_ != life::awake) return;
-        auto frame = wire::make_frame(wire::room_mine(state_.summary_for(*m)));
-        if (!s.conns.empty()) {
-          state_.set_online(*m, true);
-          note_presence(s.user);
-        }
-        for (const auto& conn : s.conns) {
-          attach_connection(s.user, conn, true);
-          post(conn, deliver{conn, frame, false});
-        }
-        changed();
-      },
+      [this](const member_sessions& s) { on_member_sessions(s); },
       [this](const room_tick& t) {
         armed_[static_cast<std::size_t>(t.what)] = false;
         on_tick(t.what);
@@ -106,6 +93,32 @@ room::behavior_type room::make_behavior() {
           continue_replay(d.conn, at->second);
       },
   };
+}
+
+void room::on_member_sessions(const member_sessions& s) {
+  auto* m = state_.find(s.user);
+  if (m == nullptr || m->state != membership::joined || life_ != life::awake) return;
+  auto mine = wire::make_frame(wire::room_mine(state_.summary_for(*m)));
+  if (!s.conns.empty() || !s.enter.empty()) {
+    state_.set_online(*m, true);
+    note_presence(s.user);
+  }
+  for (const auto& conn : s.conns) {
+    attach_connection(s.user, conn, true);
+    post(conn, deliver{conn, mine, false});
+  }
+  for (const auto& conn : s.enter) {
+    post(conn, deliver{conn, mine, false});
+    auto& c = attach_connection(s.user, conn, false);
+    if (c.how != mode::passive) continue;  // it has entered by itself meanwhile
+    ++entering_;
+    c.how = mode::entering;
+    c.next = m->joined_seq;
+    ++c.turn;
+    post(conn, begin_enter{ref_, conn, nullptr});
+    continue_replay(conn, c);
+  }
+  changed();
 }
 
 void room::start_loading() {

@@ -68,6 +68,7 @@ class room final : public metered<room_actor::base> {
   void start_loading();
   void on_loaded(result<storage::room_load> r);
   void on_awake();
+  void on_member_sessions(const member_sessions& s);
   void fail_waiting(const failure& why);
   void on_tick(room_timer what);
   void on_idle_tick();

@@ -501,31 +501,20 @@ void room::on(const wire::history& r, const op_ptr& o) {
   const auto* m = state_.joined(o->who.key);
   if (m == nullptr) return refuse(o, state_.outsider());
   ++reads_;
+  auto first = state_.first_visible(*m);
   ctx_->readers->read<wire::history_page>(
       this,
-      [key = ref_.key, r, first = state_.first_visible(*m)](storage::reader_store& s) {
+      [key = ref_.key, r, first](storage::reader_store& s) {
         return s.history(key, r.before_seq, r.after_seq, r.limit, first);
       },
-      [this, o, forward = r.after_seq.has_value()](result<wire::history_page> page) {
+      [this, o, r, first](result<wire::history_page> page) {
         --reads_;
         if (!page) return refuse(o, page.error());
         if (state_.joined(o->who.key) == nullptr) return refuse(o, state_.outsider());
-        // No answer exceeds 128 KiB: fewer are returned, the ones farthest from where the reader
-        // stands left out.
-        std::size_t bytes = 0, keep = 0;
-        auto size = [](const message& x) { return 400 + x.text.size() + x.text.size() / 8; };
-        if (forward) {
-          for (const auto& x : page->messages)
-            if ((bytes += size(x)) <= answer_bytes) ++keep;
-          if (keep < page->messages.size()) page->more = true;
-          page->messages.resize(keep);
-        } else {
-          for (auto x = page->messages.rbegin(); x != page->messages.rend(); ++x)
-            if ((bytes += size(*x)) <= answer_bytes) ++keep;
-          if (keep < page->messages.size()) page->more = true;
-          page->messages.erase(page->messages.begin(),
-                               page->messages.end() - static_cast<std::ptrdiff_t>(keep));
-        }
+        // The reader came to the bottom of what is theirs, and the room has more below it.
+        auto lowest = r.after_seq ? *r.after_seq + 1 : 1;
+        bool bottom = r.after_seq ? true : !page->more;
+        if (bottom && lowest < first) page->gaps.push_back({lowest, first - 1, "not_yours"});
         auto started = steady_ns();
         auto fields = wire::history_fields(*page, o->who.key);
         ctx_->counters.message_response_build.observe_ns(steady_ns() - started);

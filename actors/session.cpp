@@ -96,7 +96,8 @@ class session final : public metered<session_actor::base> {
     user_id_ = b.who.user;
     greeting_ = true;
     auto& shard = ctx_->people_of(user_id_);
-    request(shard, people_deadline, hello_user{b.who, conn_, link_})
+    request(shard, people_deadline,
+            hello_user{b.who, conn_, link_, hello_->enter == wire::hello::enter_mode::all})
         .then([this](const hello_result& r) { on_known(r); },
               [this](const caf::error&) {
                 known_ = greeting_ = false;
@@ -156,7 +157,6 @@ class session final : public metered<session_actor::base> {
             room.online = ctx_->online.of(room.key);
           std::vector<std::pair<std::string, std::optional<seq_no>>> enter;
           if (all) {
-            enter_all_ = true;
             for (auto& [key, id] : l->all)
               enter.emplace_back(id, std::nullopt);
           }
@@ -354,7 +354,7 @@ class session final : public metered<session_actor::base> {
   std::string user_id_, hello_id_;
   profile who_;
   std::shared_ptr<rate_bucket> bucket_;
-  bool greeting_ = false, known_ = false, gone_ = false, said_goodbye_ = false, enter_all_ = false;
+  bool greeting_ = false, known_ = false, gone_ = false, said_goodbye_ = false;
   std::shared_ptr<wire::hello> hello_;
   std::vector<room_summary> rooms_;
   std::string rooms_next_;

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 class room_test : public actors_test {
-protected:
+ protected:
   void SetUp() override {
     actors_test::SetUp();
     for (auto id : {"ann", "bob", "cid"})
@@ -83,7 +83,8 @@ TEST_F(room_test, a_nonce_sent_again_creates_nothing) {
   auto other = connect("ann");
   EXPECT_EQ(send_text(other, room, "x", "k")["seq"], seq);
   EXPECT_EQ(send_text(other, room, "y", "k")["error"]["code"], "conflict");
-  EXPECT_EQ(send_text(bob, room, "x", "k")["seq"], seq + 1) << "another user's nonce is another one";
+  EXPECT_EQ(send_text(bob, room, "x", "k")["seq"], seq + 1)
+      << "another user's nonce is another one";
   EXPECT_EQ(events(bob, "message.created").size(), 2u);
 }
 
@@ -163,9 +164,13 @@ TEST_F(room_test, the_last_owner_hands_over_to_the_longest_serving_member) {
 
 TEST_F(room_test, counters_agree_with_a_recount_after_every_step) {
   std::mt19937 random(20261130);
-  std::map<std::string, person> people{{"ann", connect("ann")}, {"bob", connect("bob")}, {"cid", connect("cid")}};
+  std::map<std::string, person> people{
+      {"ann", connect("ann")}, {"bob", connect("bob")}, {"cid", connect("cid")}};
   auto room = make_room(people["ann"], {"bob", "cid"});
-  struct sent { seq_no seq; std::string by; };
+  struct sent {
+    seq_no seq;
+    std::string by;
+  };
   std::vector<sent> log;
   std::map<std::string, seq_no> mark{{"ann", 1}, {"bob", 2}, {"cid", 3}};
   seq_no head = 3;
@@ -335,7 +340,8 @@ TEST_F(room_test, a_request_that_meets_the_put_away_is_not_lost) {
   auto room = make_room(ann, {"bob"});
   for (int round = 0; round < 40; ++round) {
     ask(ann, wire::room_exit{room});
-    caf::anon_send(ctx_->directory, admin_passivate{room, std::make_shared<reply_fn>([](reply) {})});
+    caf::anon_send(ctx_->directory,
+                   admin_passivate{room, std::make_shared<reply_fn>([](reply) {})});
     for (int i = 0; i < round; ++i)
       step();
     auto id = post(ann, message(room, "x"));
@@ -451,7 +457,8 @@ TEST_F(room_test, a_reply_to_what_is_no_message_fails_alone) {
   enter(ann, room);
   auto m = message(room, "x");
   m.reply_to = 1;  // the creation
-  auto a = post(ann, message(room, "first")), b = post(ann, m), c = post(ann, message(room, "third"));
+  auto a = post(ann, message(room, "first")), b = post(ann, m),
+       c = post(ann, message(room, "third"));
   run();
   EXPECT_EQ(answer(ann, a)["seq"], 2);
   EXPECT_EQ(answer(ann, b)["error"]["code"], "not_found");
@@ -492,6 +499,21 @@ TEST_F(room_test, hello_enters_what_it_names) {
   EXPECT_EQ(client(again).got.at(0)["entered"].size(), 2u);
   send_text(ann, one, "y");
   EXPECT_EQ(seqs(again, one), range(4, 4));
+}
+
+TEST_F(room_test, a_session_that_enters_all_enters_what_it_joins_later) {
+  wire::hello all;
+  all.enter = wire::hello::enter_mode::all;
+  auto ann = connect("ann"), bob = connect("bob", all);
+  auto room = make_room(ann);
+  send_text(ann, room, "before");
+  auto joined = ask(bob, wire::room_join{room, ""})["seq"].get<seq_no>();
+  EXPECT_EQ(seqs(bob, room), range(joined, joined));
+  EXPECT_EQ(events(bob, "member.joined").at(0)["user"], "bob");
+  send_text(ann, room, "after");
+  EXPECT_EQ(seqs(bob, room), range(joined, joined + 1));
+  auto own = make_room(bob);
+  EXPECT_EQ(seqs(bob, own), range(1, 1));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Actors under CAF's deterministic coordinator: one thread, virtual time, no sleeps. The store is a real SQLite file in
-// a temporary folder; relays only record what they are told. A test sends requests as a session would and looks at
-// the frames that the session's client would see.
+// Actors under CAF's deterministic coordinator: one thread, virtual time, no sleeps. The store is a
+// real SQLite file in a temporary folder; relays only record what they are told. A test sends
+// requests as a session would and looks at the frames that the session's client would see.
 #pragma once
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -52,13 +52,14 @@ inline std::vector<json> frames_of(const frame_ptr& bytes) {
   return out;
 }
 
-/// Plays the relay's part of the contract (actors/ports.hpp) for every connection: what its client receives, in order.
+/// Plays the relay's part of the contract (actors/ports.hpp) for every connection: what its client
+/// receives, in order.
 class recording_relay final : public relay {
-public:
+ public:
   struct client {
-    std::vector<json> got;   // every frame in order
+    std::vector<json> got;  // every frame in order
     bool greeted = false;
-    std::vector<json> held;  // before the greeting
+    std::vector<json> held;                   // before the greeting
     std::map<std::string, std::string> mode;  // room -> passive, entering, active
     std::map<std::string, numbers> base;
     int closed = 0;
@@ -74,7 +75,7 @@ public:
     std::visit([this](auto& o) { on(o); }, what);
   }
 
-private:
+ private:
   client& of(const connection_id& c) { return clients[c.slot]; }
   void give(client& c, const frame_ptr& f) {
     if (c.closed != 0) return;
@@ -172,12 +173,12 @@ private:
           c.mode.erase(id);
   }
 
-public:
+ public:
   std::map<std::string, room_key> keys;
 };
 
 class actors_test : public ::testing::Test {
-protected:
+ protected:
   struct system_config : caf::actor_system_config {
     system_config() {
       set("scheduler.policy", caf::atom("testing"));
@@ -215,13 +216,14 @@ protected:
     ASSERT_TRUE(opened) << opened.error().message;
     ctx_->epoch = opened->epoch;
     lock_ = opened->lock;
-    ctx_->writer =
-        spawn_writer(*system_, ctx_->meters, std::move(opened->writer), ctx_->gate, metrics_, false);
+    ctx_->writer = spawn_writer(*system_, ctx_->meters, std::move(opened->writer), ctx_->gate,
+                                metrics_, false);
     auto settings = settings_;
     auto open = [settings, this] { return storage::open_reader(*settings, metrics_); };
     std::vector<reader_actor> readers{spawn_reader(*system_, ctx_->meters, open, 0, false)};
-    ctx_->readers = std::make_unique<reader_pool>(std::move(readers), settings_->limits.reader_queue,
-                                                  std::chrono::milliseconds(5000), metrics_);
+    ctx_->readers =
+        std::make_unique<reader_pool>(std::move(readers), settings_->limits.reader_queue,
+                                      std::chrono::milliseconds(5000), metrics_);
     ctx_->hashers.push_back(spawn_hasher(*system_, ctx_, 0, false));
     ctx_->people.push_back(spawn_people(*system_, ctx_, 0));
     ctx_->accounts = spawn_accounts(*system_, ctx_);
@@ -276,7 +278,8 @@ protected:
 
   // ---- time
   void run() {
-    while (sched_->try_run_once()) {}
+    while (sched_->try_run_once()) {
+    }
   }
   /// One message of one actor; false where nothing is left to do.
   bool step() { return sched_->try_run_once(); }
@@ -299,7 +302,8 @@ protected:
   void add_user(const std::string& id) {
     account_answer got;
     bool done = false;
-    account(admin_add_user{id, id, id, ""}, [&](result<account_answer> a) { done = static_cast<bool>(a); });
+    account(admin_add_user{id, id, id, ""},
+            [&](result<account_answer> a) { done = static_cast<bool>(a); });
     ASSERT_TRUE(done) << id;
   }
   void account(account_request r, account_fn then) {
@@ -322,8 +326,9 @@ protected:
     card->session = "s_" + std::to_string(slot);
     auto handle = spawn_session(*system_, ctx_, connection_id{0, slot, 1}, card);
     sessions_[slot] = handle;
-    caf::anon_send(handle->actor, begin_session{"0", std::make_shared<wire::hello>(std::move(hello)),
-                                                c.value_or(token(user))});
+    caf::anon_send(handle->actor,
+                   begin_session{"0", std::make_shared<wire::hello>(std::move(hello)),
+                                 c.value_or(token(user))});
     run();
     return {user, slot};
   }
@@ -339,8 +344,8 @@ protected:
   int post(const person& p, wire::request r) {
     auto id = ++last_id_;
     caf::anon_send(sessions_.at(p.slot)->actor,
-                   session_op{std::to_string(id), std::make_shared<wire::request>(std::move(r)), steady_ns(),
-                              steady_ns()});
+                   session_op{std::to_string(id), std::make_shared<wire::request>(std::move(r)),
+                              steady_ns(), steady_ns()});
     return id;
   }
   /// The answer to a request, once everybody has run.
@@ -354,10 +359,12 @@ protected:
       if (f.contains("re") && f["re"] == id) return f;
     return nullptr;
   }
-  json send_text(const person& p, const std::string& room, const std::string& text, std::string nonce = "") {
+  json send_text(const person& p, const std::string& room, const std::string& text,
+                 std::string nonce = "") {
     return ask(p, message(room, text, std::move(nonce)));
   }
-  wire::message_send message(const std::string& room, const std::string& text, std::string nonce = "") {
+  wire::message_send message(const std::string& room, const std::string& text,
+                             std::string nonce = "") {
     wire::message_send m;
     m.room = room;
     m.text = text;
@@ -399,10 +406,9 @@ protected:
   }
   bool passivate(const std::string& room) {
     bool yes = false;
-    caf::anon_send(ctx_->directory,
-                   admin_passivate{room, std::make_shared<reply_fn>([&](reply r) {
-                                     yes = r.what.fields == "\"passivated\":true";
-                                   })});
+    caf::anon_send(ctx_->directory, admin_passivate{room, std::make_shared<reply_fn>([&](reply r) {
+                                                      yes = r.what.fields == "\"passivated\":true";
+                                                    })});
     run();
     advance(std::chrono::milliseconds(500));
     return yes;
