@@ -23,6 +23,8 @@ class frame_scanner {
   }
   /// Data frames of the message under way, its first one included.
   std::uint32_t fragments() const { return fragments_; }
+  /// The most that one message ever had.
+  std::uint32_t most_fragments() const { return most_; }
   /// Whether a message or a frame has begun that has not ended.
   bool open() const { return unfinished_ || at_ > 0 || payload_ > 0; }
   /// Whole messages so far; wraps.
@@ -33,7 +35,7 @@ class frame_scanner {
     if (at_ == 0) {
       first_ = byte;
       at_ = 1;
-      if (!control()) ++fragments_;
+      if (!control() && ++fragments_ > most_) most_ = fragments_;
       return;
     }
     if (at_ == 1) {
@@ -63,7 +65,7 @@ class frame_scanner {
   bool control() const { return (first_ & 0x08) != 0; }
 
   std::uint64_t payload_ = 0, length_ = 0;
-  std::uint32_t fragments_ = 0, messages_ = 0;
+  std::uint32_t fragments_ = 0, most_ = 0, messages_ = 0;
   std::uint8_t first_ = 0, at_ = 0, wide_ = 0, skip_ = 0;
   bool unfinished_ = false;
 };

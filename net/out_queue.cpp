@@ -87,6 +87,9 @@ bool out_queue::push_control(std::string bytes) {
     return false;
   }
   const bool closes = bytes.front() == close_frame;
+  if (closes && bytes.size() >= 4)
+    close_code_ = static_cast<std::uint16_t>(static_cast<unsigned char>(bytes[2]) << 8 |
+                                             static_cast<unsigned char>(bytes[3]));
   append(std::make_shared<const std::string>(std::move(bytes)), clock_);
   ++totals_.frames_out;
   if (closes) seal();

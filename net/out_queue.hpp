@@ -121,6 +121,8 @@ class out_queue : public std::enable_shared_from_this<out_queue> {
   bool stopped() const { return stopped_; }
   bool sealed() const { return sealed_; }
   bool failed() const { return failed_; }
+  /// Of the close frame that has joined; 0 before.
+  int close_code() const { return close_code_; }
   std::size_t bytes() const { return bytes_; }
   std::size_t frames() const { return entries_.size() - head_; }
   tcp_socket& socket() { return socket_; }
@@ -158,6 +160,7 @@ class out_queue : public std::enable_shared_from_this<out_queue> {
   std::atomic<std::int64_t>* shown_bytes_ = nullptr;
   std::atomic<std::int64_t>* shown_frames_ = nullptr;
   std::unique_ptr<completion> teardown_;
+  std::uint16_t close_code_ = 0;
   bool stopped_ = false, sealed_ = false, failed_ = false, armed_ = false, shut_ = false;
 };
 

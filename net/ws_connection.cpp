@@ -111,7 +111,7 @@ class ws_connection final : public connection, ws_channel::reader {
   void first(std::string_view text);
   void say(std::string text);
   void control(ws::frame_type kind);
-  void ended(error_code ec);
+  void ended();
   void schedule(std::int64_t at) { io_.sockets().schedule(*this, at); }
   std::int64_t beat(std::int64_t now);
 
@@ -137,7 +137,6 @@ class ws_connection final : public connection, ws_channel::reader {
   bucket pings_{}, typing_{};
   std::int64_t in_flight_ = 0;
   std::uint32_t opened_message_ = 0;  // its number among the messages
-  int code_ = 0;                      // the close's, for the metrics
   std::uint8_t silent_pings_ = 0;     // ours, since the last byte came
   phase phase_ = phase::handshake;
   bool closing_ = false, reading_ = false, paused_ = false, message_open_ = false;
@@ -185,7 +184,7 @@ void ws_connection::start(std::string_view raw_head, std::string leftover,
   ws_.async_accept(parser->get(), [w = weak(), parser](error_code failed) {
     const auto self = w.lock();
     if (!self) return;
-    if (failed) return self->ended(failed);
+    if (failed) return self->ended();
     self->channel_.unframed_max =
         static_cast<std::uint64_t>(2 * self->limits().frame_bytes + 16384);
     self->phase_ = phase::before_hello;
@@ -208,7 +207,7 @@ void ws_connection::read() {
 void ws_connection::got(error_code ec, std::size_t n) {
   reading_ = false;
   io_.sockets().refresh_clock();
-  if (ec) return ended(ec);
+  if (ec) return ended();
   if (closing_) return read();  // the close under way still needs a reader
   if (ws_.got_binary()) {
     close(1003, "text frames only", std::nullopt);
@@ -239,7 +238,7 @@ void ws_connection::on_bytes() {
     opened_at_ = io_.now();
     schedule(opened_at_ + limits().message_ms * ms_ns);
   }
-  if (scanner.fragments() > static_cast<std::uint64_t>(limits().fragments))
+  if (scanner.most_fragments() > static_cast<std::uint64_t>(limits().fragments))
     close(1008, "a message of too many fragments", std::nullopt);
 }
 
@@ -390,7 +389,6 @@ void ws_connection::close(int code, std::string_view reason,
                           std::optional<std::int64_t> retry_after_ms) {
   if (closing_ || phase_ == phase::ended) return;
   closing_ = true;
-  code_ = code;
   if (phase_ == phase::handshake) return channel_.abort();
   // No `bye` where the peer has broken the framing: it has said its close, or cannot be trusted to
   // read.
@@ -419,37 +417,24 @@ void ws_connection::leave() {
 void ws_connection::on_sealed() {
   if (phase_ == phase::ended) return;
   closing_ = true;
+  count_disconnect(io_.server().counters, channel_.close_code());
   schedule(io_.sockets().clock());
   io_.sockets().leave_later(*this);
 }
 
 void ws_connection::on_failed() {
-  if (phase_ == phase::ended || reading_) return;
-  // Nothing is pending that would end: not reading, the window being full, or still in the
-  // handshake.
+  // A pending read would end by itself, but there may be none: the window is full, or a framing
+  // error came behind our close, where Beast's read and close wait for each other for ever.
   boost::asio::post(io_.context(), [w = weak()] {
-    if (const auto self = w.lock(); self && !self->reading_)
-      self->ended(boost::asio::error::connection_reset);
+    if (const auto self = w.lock()) self->ended();
   });
 }
 
-void ws_connection::ended(error_code ec) {
+void ws_connection::ended() {
   if (phase_ == phase::ended) return;
   const auto hold = self();
-  const bool was_open = phase_ != phase::handshake;
   phase_ = phase::ended;
-  if (code_ == 0 && was_open) {
-    if (ec == ws::error::closed)
-      code_ = ws_.reason().code == 0 ? 1005 : ws_.reason().code;
-    else if (ec == ws::error::bad_frame_payload)
-      code_ = 1007;
-    else if (ec == ws::error::message_too_big)
-      code_ = 1009;
-    else if (ec.category() == make_error_code(ws::error::closed).category())
-      code_ = 1002;
-  }
-  count_disconnect(io_.server().counters, code_);
-  channel_.abort();
+  channel_.abort();  // does nothing where the socket has been closed in order
   leave();
   io_.sockets().remove(*this);
 }

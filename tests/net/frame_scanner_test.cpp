@@ -34,6 +34,7 @@ TEST(FrameScanner, CountsFragmentsAndMessages) {
     EXPECT_EQ(s.fragments(), 0u) << step;
     EXPECT_FALSE(s.open());
     EXPECT_EQ(s.messages(), 2u);
+    EXPECT_EQ(s.most_fragments(), 4u);
   }
 }
 

@@ -313,6 +313,9 @@ TEST(WsConnection, WrongFramesHaveTheirCloseCodes) {
       EXPECT_EQ(s.rt.submitted_count(), submitted) << w.what;
     }
   }
+  // Where a framing error follows our own close, Beast's read and close wait for each other: the
+  // deadline ends it.
+  s.advance_ms(6000);
   EXPECT_TRUE(s.wait_gone());
   EXPECT_TRUE(s.rt.wait_closed(s.rt.opened()));
   auto again = s.greeted();
@@ -336,7 +339,7 @@ TEST(WsConnection, TakesFragmentsUpToTheirBound) {
       EXPECT_EQ(f.opcode, 10);
       EXPECT_EQ(f.payload, "between");
       f = c.next();
-      EXPECT_TRUE(f.is_text());  // an error: spaces inside the key; it was taken as one message
+      EXPECT_EQ(parsed(f)["re"], "fragments");
     } else {
       EXPECT_EQ(c.read_close(), 1008);
     }
