@@ -131,7 +131,23 @@ void room::answer_duplicate(const op_ptr& o, const storage::change_result& d) {
   ctx_->counters.nonce_hits.add();
   if (d.request_hash != o->hash)
     return refuse(o, fail(errc::conflict, "another request was made under this nonce"));
-  answer(o, wire::seq_fields(d.seq));
+  answer(o, wire::seq_fields(d.seq, true));
+}
+
+void room::unless_known(const op_ptr& o, const std::string& nonce, std::function<void()> decided) {
+  auto key = nonce_of(o, nonce);
+  if (!key) return at_turn(o, std::move(decided));
+  PARLEY_REFUSE_WHEN_FULL(o)
+  ctx_->counters.nonce_lookups.add();
+  storage::change c;
+  c.what = storage::find_nonce{o->who.key, nonce};
+  c.nonce = std::move(key);
+  std::vector<storage::change> changes;
+  changes.push_back(std::move(c));
+  propose(o, std::move(changes), false, [this, o, decided = std::move(decided)](results found) {
+    if (!found.front().found) return decided();
+    answer_duplicate(o, found.front());
+  });
 }
 
 void room::look_up_nonce(const op_ptr& o, const failure& otherwise) {
@@ -231,19 +247,20 @@ void room::on(const wire::room_join& r, const op_ptr& o) {
   const auto* m = state_.find(o->who.key);
   auto nonce = nonce_of(o, r.nonce);
   if (m != nullptr && m->state == membership::joined)
-    return at_turn(o, [this, o] {
+    return unless_known(o, r.nonce, [this, o] {
       const auto* now = state_.find(o->who.key);
       answer(o, wire::seq_fields(now != nullptr ? now->joined_seq : state_.head()));
     });
   if (m != nullptr && m->state == membership::banned)
-    return at_turn(o, [this, o] {
+    return unless_known(o, r.nonce, [this, o] {
       refuse(o, state_.row().kind == room_kind::public_room
                     ? fail(errc::forbidden, "you are banned from this room")
                     : fail(errc::not_found, "no such room"));
     });
   bool invited = m != nullptr && m->state == membership::invited;
   if (state_.row().kind != room_kind::public_room && !invited)
-    return at_turn(o, [this, o] { refuse(o, fail(errc::not_found, "no such room")); });
+    return unless_known(o, r.nonce,
+                        [this, o] { refuse(o, fail(errc::not_found, "no such room")); });
   PARLEY_REFUSE_WHEN_FULL(o)
   auto change = state_.join(o->who, ctx_->now());
   storage::change c;
@@ -274,22 +291,10 @@ void room::on(const wire::room_join& r, const op_ptr& o) {
 
 void room::on(const wire::room_leave& r, const op_ptr& o) {
   const auto* m = state_.joined(o->who.key);
+  // A retry of the leave that made the caller an outsider is answered with its seq.
+  if (m == nullptr) return unless_known(o, r.nonce, [this, o] { refuse(o, state_.outsider()); });
   auto nonce = nonce_of(o, r.nonce);
-  if (m == nullptr && !nonce) return at_turn(o, [this, o] { refuse(o, state_.outsider()); });
   PARLEY_REFUSE_WHEN_FULL(o)
-  if (m == nullptr) {
-    // A retry of the leave that made the caller an outsider is answered with its seq.
-    storage::change c;
-    c.what = storage::find_nonce{o->who.key, r.nonce};
-    c.nonce = nonce;
-    std::vector<storage::change> changes;
-    changes.push_back(std::move(c));
-    propose(o, std::move(changes), false, [this, o](results found) {
-      if (!found.front().found) return refuse(o, state_.outsider());
-      answer_duplicate(o, found.front());
-    });
-    return;
-  }
   auto steps = state_.leave(o->who.key, ctx_->now());
   std::vector<storage::change> changes;
   for (const auto& s : steps) {
@@ -340,24 +345,28 @@ void room::on(const wire::room_leave& r, const op_ptr& o) {
 
 void room::on(const wire::room_invite& r, const op_ptr& o) {
   const auto* m = state_.joined(o->who.key);
-  if (m == nullptr) return at_turn(o, [this, o] { refuse(o, state_.outsider()); });
-  if (o->refuse) return at_turn(o, [this, o] { refuse(o, *o->refuse); });
+  if (m == nullptr) return unless_known(o, r.nonce, [this, o] { refuse(o, state_.outsider()); });
+  if (o->refuse) return unless_known(o, r.nonce, [this, o] { refuse(o, *o->refuse); });
   if (state_.row().kind == room_kind::direct)
-    return at_turn(
-        o, [this, o] { refuse(o, fail(errc::forbidden, "a direct room has two members")); });
+    return unless_known(o, r.nonce, [this, o] {
+      refuse(o, fail(errc::forbidden, "a direct room has two members"));
+    });
   if (state_.row().kind == room_kind::private_room && m->r < role::moderator)
-    return at_turn(
-        o, [this, o] { refuse(o, fail(errc::forbidden, "moderators invite to a private room")); });
+    return unless_known(o, r.nonce, [this, o] {
+      refuse(o, fail(errc::forbidden, "moderators invite to a private room"));
+    });
   if (o->resolved.empty())
-    return at_turn(o, [this, o] { refuse(o, fail(errc::not_found, "user: no such user")); });
+    return unless_known(o, r.nonce,
+                        [this, o] { refuse(o, fail(errc::not_found, "user: no such user")); });
   const auto& who = o->resolved.front();
   const auto* target = state_.find(who.key);
   if (target != nullptr && target->state == membership::banned)
-    return at_turn(o,
-                   [this, o] { refuse(o, fail(errc::conflict, "user is banned from this room")); });
+    return unless_known(o, r.nonce, [this, o] {
+      refuse(o, fail(errc::conflict, "user is banned from this room"));
+    });
   auto nonce = nonce_of(o, r.nonce);
   if (target != nullptr && target->state != membership::left)
-    return at_turn(o, [this, o, key = who.key] {
+    return unless_known(o, r.nonce, [this, o, key = who.key] {
       const auto* now = state_.find(key);
       answer(o, wire::seq_fields(now != nullptr ? now->joined_seq : state_.head()));
     });
@@ -389,10 +398,11 @@ void room::on(const wire::room_invite& r, const op_ptr& o) {
 
 void room::on(const wire::room_change& r, const op_ptr& o) {
   const auto* m = state_.joined(o->who.key);
-  if (m == nullptr) return at_turn(o, [this, o] { refuse(o, state_.outsider()); });
+  if (m == nullptr) return unless_known(o, r.nonce, [this, o] { refuse(o, state_.outsider()); });
   if (m->r != role::owner)
-    return at_turn(o, [this, o] { refuse(o, fail(errc::forbidden, "owners change the room")); });
-  if (o->refuse) return at_turn(o, [this, o] { refuse(o, *o->refuse); });
+    return unless_known(o, r.nonce,
+                        [this, o] { refuse(o, fail(errc::forbidden, "owners change the room")); });
+  if (o->refuse) return unless_known(o, r.nonce, [this, o] { refuse(o, *o->refuse); });
   room_settings what = r.settings;
   const auto& now = state_.row();
   if (what.name && *what.name == now.name) what.name.reset();
@@ -402,7 +412,7 @@ void room::on(const wire::room_change& r, const op_ptr& o) {
     what.retention_days.reset();
   if (what.history && *what.history == now.history) what.history.reset();
   if (!what.name && !what.topic && !what.slow_mode_s && !what.retention_days && !what.history)
-    return at_turn(o, [this, o] { answer(o, wire::seq_fields(state_.head())); });
+    return unless_known(o, r.nonce, [this, o] { answer(o, wire::seq_fields(state_.head())); });
   PARLEY_REFUSE_WHEN_FULL(o)
   auto change = state_.change(o->who.key, what, ctx_->now());
   storage::change c;
@@ -486,8 +496,10 @@ void room::move_mark(const op_ptr& o, seq_no seq, bool backward) {
 
 void room::on(const wire::typing& r, const op_ptr& o) {
   const auto* m = state_.joined(o->who.key);
-  if (m == nullptr) return refuse(o, state_.outsider());
-  answer(o, "");
+  if (m == nullptr) return at_turn(o, [this, o] { refuse(o, state_.outsider()); });
+  // Shown at once, answered in its turn: a room's requests are answered in the order in which they
+  // came.
+  at_turn(o, [this, o] { answer(o, ""); });
   if (!names_people()) return;
   if (!r.on) return end_typing(o->who.key, true);
   bool fresh = !typing_.contains(o->who.key);
