@@ -165,9 +165,9 @@ def test_known_device_is_let_in(make_server):
             device.request("POST", "/api/v1/login", {**body, "password": "wrong password"}, theirs)
         assert device.request("POST", "/api/v1/login", body, theirs).status == 429
         assert kept
-        assert device.request("POST", "/api/v1/login", body, theirs + kept).status == 200
         forged = [(kept[0][0], kept[0][1][::-1])]
         assert device.request("POST", "/api/v1/login", body, theirs + forged).status == 429
+        assert device.request("POST", "/api/v1/login", body, theirs + kept).status == 200
 
 
 # tokens
@@ -175,7 +175,10 @@ def test_known_device_is_let_in(make_server):
 def dead(server, token):
     """The token opens nothing: neither HTTP nor a session."""
     answer = server.http(token).get("/me")
-    assert answer.status == 401 and answer.code == "unauthenticated", answer
+    if len(token) < 8000:
+        assert answer.status == 401 and answer.code == "unauthenticated", answer
+    else:
+        assert answer.status == 431, answer
     try:
         client = server.chat(token, hello=False)
         client.post("hello", token=token)

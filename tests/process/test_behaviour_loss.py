@@ -213,7 +213,8 @@ def test_resume_while_others_write(server, pair):
             client.pump(0)
     final = server.chat(b, enter={public: last}, sample=True)
     head = 2 + 4 + sent
-    final.wait_seq(public, head, 20)
+    if last < head:
+        final.wait_seq(public, head, 20)
     assert seen + final.seqs(public, ev=None) == list(range(1, head + 1))
     del room
 

@@ -52,7 +52,8 @@ def test_accounts(server):
     assert answer.header("parley-device")
     api = server.http(answer.json["token"])
     assert api.get("/me").json["name"] == name
-    assert api.patch("/me", {"display_name": "Q"}).json["display_name"] == "Q"
+    changed = api.patch("/me", {"display_name": "Q", "picture": "https://pictures.example/p.png"})
+    assert changed.json["display_name"] == "Q" and changed.json["picture"]
     assert api.get(f"/users?id={made.json['user']}").json["users"][0]["name"] == name
     assert api.post("/token").status == 200
     changed = api.put("/password", {"password": PASSWORD, "new_password": PASSWORD + "!"})
@@ -127,7 +128,8 @@ def test_sessions(server):
     other = server.chat(c)
     other.request("room.join", room=room)
     other.close()
-    alice.event("presence", timeout=10)
+    alice.find(lambda f: f.get("ev") == "presence" and any(not u["online"] and "last_seen" in u for u in f["users"]),
+               10, "presence that tells when one was last seen")
     back = server.chat(c, enter={room: 0, "r_none": 3})
     assert {e["room"]: "error" in e for e in back.welcome["entered"]} == {room: False, "r_none": True}
     reset = back.request("room.enter", room=room, after_seq=0, epoch="another")
@@ -135,7 +137,18 @@ def test_sessions(server):
     back.request("room.leave", room=room)
     back.event("room.mine", gone=True)
     alice.event("member.left", user=c.id)
+    with_members = server.room(a, b, name="With b")
+    assert alice.request("events", room=with_members, after_seq=0)["events"][1]["by"] == a.id
+    elsewhere = server.chat(a, epoch="another", enter={room: 1})
+    assert elsewhere.welcome["entered"][0]["reset"] is True
+    elsewhere.request("room.change", room=room, name="Walked", history="joined", slow_mode_s=1, nonce="w1")
+    assert elsewhere.request("room.change", room=room, name="Walked", history="joined", slow_mode_s=1,
+                             nonce="w1")["duplicate"] is True
+    late = server.chat(c)
+    late.request("room.join", room=room)
+    assert late.request("history", room=room, after_seq=0)["gap"][0]["why"] == "not_yours"
     alice.refused("room.join", "not_found", room="r_none")
+    alice.refused("history", "bad_request", room=room, before_seq=3, after_seq=3)
     alice.refused("message.send", "conflict", room=room, nonce="s1", text="another")
 
 
@@ -147,11 +160,23 @@ def test_gap_and_page(make_server, recording):
     for i in range(12):
         client.send_message(room, f"{i}")
     assert client.request("room.enter", room=room, after_seq=0)["gap"][0]["why"] == "far"
+    behind = server.chat(a, enter={room: 1})
+    assert behind.welcome["entered"][0]["gap"][0]["why"] == "far"
     for i in range(60):
         client.request("room.create", name=f"{i}", kind="private")
     page = client.request("rooms", limit=20)
     assert len(page["rooms"]) == 20
     assert client.request("rooms", limit=20, cursor=page["rooms_next"])["rooms"]
+
+
+def test_refused_for_a_while(make_server, recording):
+    server = make_server(roomy=False, sets={"limits.messages_burst": 1, "limits.messages_per_s": 1})
+    a = server.user()
+    client, room = server.chat(a), server.room(a)
+    client.send_message(room, "one")
+    assert client.refused("message.send", "rate_limited", room=room, nonce="r1", text="two")["retry_after_ms"] > 0
+    answer = a.api.post(f"/rooms/{room}/messages", {"text": "three", "nonce": "r2"})
+    assert answer.status == 429 and answer.header("retry-after")
 
 
 def test_many_members_are_counted(make_server, recording):

@@ -156,7 +156,7 @@ def test_slow_reader_is_closed_in_the_middle(make_server):
 
 def test_heart_beat_during_a_partial_write(make_server):
     """P5: the server's own ping meets a write that has stopped half way."""
-    server = make_server(sets={"limits.ping_interval_s": 1, "limits.ping_timeout_s": 5,
+    server = make_server(sets={"limits.ping_interval_s": 1, "limits.ping_timeout_s": 1,
                                "limits.outgoing_bytes": 8388608, "limits.outgoing_frames": 100000,
                                "limits.outgoing_age_ms": 60000, "limits.in_flight": 1000})
     sender, reader = server.users(2)

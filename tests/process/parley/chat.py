@@ -200,6 +200,19 @@ class Chat(ws.WebSocket):
         """The number of frames received; events since then are self.log[mark:]."""
         return len(self.log)
 
+    def answer_since(self, mark, timeout=5.0):
+        """The first answer (whatever its `re`) among the frames since `mark`."""
+        deadline = Deadline(timeout)
+        while True:
+            for frame in self.log[mark:]:
+                if "re" in frame:
+                    return frame
+            if self.ended is not None:
+                raise EOFError(f"waiting for an answer: connection ended: {self.ended}")
+            if deadline.passed():
+                raise TimedOut(f"no answer within {timeout} s")
+            self.pump(max(0.005, min(0.25, deadline.left())))
+
     def fence(self, timeout=10.0):
         """A round trip: what the server queued for this connection before it has been read."""
         self.request("ping", timeout=timeout)
@@ -259,7 +272,7 @@ class Chat(ws.WebSocket):
         if "re" in body:
             if id is not None:
                 if id in self.answers:
-                    self.faults.append(f"two answers to {id}: {body}")
+                    self.faults.append(f"two answers to {id}: {str(body)[:200]}")
                 self.answers[id] = body
             if body.get("ok"):
                 self._entered(op, body)
@@ -304,7 +317,7 @@ class Chat(ws.WebSocket):
                 if low <= due <= high:
                     due = high + 1
             if first != due:
-                self.faults.append(f"room {room}: seq {first} came where {due} was due: {body}")
+                self.faults.append(f"room {room}: seq {first} came where {due} was due: {str(body)[:200]}")
         self.expected[room] = seq + 1
 
     def wait_closed(self, code=None, timeout=5.0):
