@@ -164,8 +164,6 @@ struct member_sessions {
   user_key user{};
   std::vector<connection_id> conns, enter;
 };
-std::vector<connection_id> conns;
-};
 
 // ---- ticks of a room
 enum class room_timer : std::uint8_t {
