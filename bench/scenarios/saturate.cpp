@@ -37,7 +37,7 @@ int saturate_command(const CommonOptions& options, std::size_t rooms, unsigned o
   engine.send_closed_loop(senders, outstanding, from + static_cast<nanos>(seconds * 1e9));
   const double window = to_s(now() - from);
   const std::uint64_t in_window = engine.delivered();
-  engine.settle(~std::uint64_t{0}, 0, 0, 2 * sec, 0);
+  engine.settle(~std::uint64_t{0}, 0, 0, sec, 0);
   const double cpu = target->cost().cpu >= 0 ? to_s(target->cost().cpu - cpu_before) : -1;
   const double own = to_s(process_cpu() - own_before);
   const Metrics after = target->metrics();
