@@ -23,6 +23,17 @@ void set_meta(connection& c, std::string_view key, std::string_view value) {
 
 }  // namespace
 
+bool lost_by_boot(connection& c, std::string_view boot) {
+  if (c.ask_number("select count(*) from sqlite_master where name = 'meta'") == 0) return false;
+  return meta(c, "durability") == "relaxed" && meta(c, "clean") != "1" &&
+         meta(c, "boot_id") != boot;
+}
+
+void forget_epoch(connection& c) {
+  if (c.ask_number("select count(*) from sqlite_master where name = 'meta'") != 0)
+    c.run("delete from meta where k = 'epoch'");
+}
+
 std::string begin_run(connection& c, std::string_view durability, std::string_view boot) {
   c.run("begin immediate");
   auto epoch = meta(c, "epoch");

@@ -14,6 +14,11 @@ namespace parley::storage {
 /// (what it had acknowledged may be lost). Notes this run's durability and boot, and that it has
 /// not ended cleanly. Must be called with synchronous=FULL.
 std::string begin_run(connection& c, std::string_view durability, std::string_view boot_id);
+/// Whether the last run may have lost what it acknowledged together with the machine: `relaxed`,
+/// not ended cleanly, and another boot since.
+bool lost_by_boot(connection& c, std::string_view boot_id);
+/// So that the next run makes a new epoch.
+void forget_epoch(connection& c);
 /// Notes a clean end; everything committed before is then on the disk. Must be called with
 /// synchronous=FULL.
 void end_run(connection& c);

@@ -7,12 +7,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "schemas/log.hpp"
 #include "storage/epoch.hpp"
 #include "storage/migrate.hpp"
 #include "storage/owner_lock.hpp"
 #include "storage/sqlite_reader.hpp"
 #include "storage/sqlite_writer.hpp"
 #include "storage/store.hpp"
+#include "storage/wal_check.hpp"
 
 namespace parley::storage {
 namespace {
@@ -60,6 +62,23 @@ connection open_database(const std::string& path) {
   return c;
 }
 
+/// After a crash: refuses once where a part of the log is gone, since what had been acknowledged is
+/// then missing. The next start goes on with what is there, under a new epoch.
+std::optional<failure> check_log(connection& db, std::optional<std::int64_t> expected,
+                                 const std::string& path) {
+  if (!expected) return std::nullopt;
+  const auto found = recovered_log_pages(db);
+  if (found >= *expected) return std::nullopt;
+  // A relaxed run may lose the end of its log with the machine; the epoch then changes by itself.
+  if (lost_by_boot(db, boot_id())) return std::nullopt;
+  forget_epoch(db);
+  return fail(errc::internal,
+              "storage is damaged: of the " + std::to_string(*expected) + " pages in " + path +
+                  "-wal only " + std::to_string(found) +
+                  " can be read, so that acknowledged messages are missing: restore a backup, or "
+                  "start again to go on without them under a new epoch");
+}
+
 failure opening(const sql_error& e, const std::string& path) {
   log_error("open", e);
   failure why = to_failure(e);
@@ -94,7 +113,12 @@ result<opened> open_writer(const config& c, metrics& m) {
     {
       auto all = migrations("sqlite");
       if (!all) return all.error();
+      const auto expected = committed_log_pages(ready->path);
       auto db = open_database(ready->path);
+      if (auto why = check_log(db, expected, ready->path)) {
+        log::error("storage", why->message);
+        return *why;
+      }
       const auto version = schema_version(db);
       if (!c.storage.migrate && version < static_cast<std::int64_t>(all->size()))
         return fail(errc::unavailable, "the database has schema " + std::to_string(version) +
@@ -135,7 +159,9 @@ result<std::pair<std::int64_t, std::int64_t>> migrate_store(const config& c) {
   auto all = migrations("sqlite");
   if (!all) return all.error();
   try {
+    const auto expected = committed_log_pages(ready->path);
     auto db = open_database(ready->path);
+    if (auto why = check_log(db, expected, ready->path)) return *why;
     return migrate(db, *all);
   } catch (const sql_error& e) {
     return opening(e, ready->path);

@@ -291,6 +291,8 @@ struct room_writer::statements {
       r.request_hash = out_hash;
       return false;
     }
+    if (a.members.empty() || a.members.front() != a.creator)
+      refuse(internal("the creator is not the first member"));
     pair = std::nullopt;
     if (a.kind == room_kind::direct) {
       const auto [low, high] = std::minmax(raw(a.members.front()), raw(a.members.back()));
@@ -300,8 +302,6 @@ struct room_writer::statements {
         return false;
       }
     }
-    if (a.members.empty() || a.members.front() != a.creator)
-      refuse(internal("the creator is not the first member"));
     id = a.id;
     name = a.name;
     topic = a.topic;

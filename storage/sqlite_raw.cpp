@@ -22,9 +22,13 @@ int on_wal(void* pages, sqlite_api::sqlite3*, const char*, int now) {
 
 std::unique_ptr<soci::session> open(const std::string& path, bool read_only) {
   // Every connection belongs to one thread, so that SQLite's own mutex around each call would be
-  // for nothing. It can be chosen before the first use only.
+  // for nothing, as would be the one around its count of memory. Both are chosen before the first
+  // use only.
   static std::once_flag once;
-  std::call_once(once, [] { sqlite_api::sqlite3_config(2 /* SQLITE_CONFIG_MULTITHREAD */); });
+  std::call_once(once, [] {
+    sqlite_api::sqlite3_config(2 /* SQLITE_CONFIG_MULTITHREAD */);
+    sqlite_api::sqlite3_config(9 /* SQLITE_CONFIG_MEMSTATUS */, 0);
+  });
   if (path.find('"') != std::string::npos)
     throw soci::soci_error("a database path must not contain a quotation mark");
   std::string options = "db=\"" + path + "\"";

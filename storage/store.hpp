@@ -21,7 +21,8 @@ namespace parley::storage {
 
 // ---- what a room loads
 
-/// One membership row (also of invited and left people that rejoin decisions need: invited, joined and banned).
+/// One membership row: invited, joined and banned people, and those who left and have messages in the room, so that their
+/// own count goes on when they come back.
 struct member_row {
   profile who;
   role r = role::member;

@@ -116,6 +116,90 @@ TEST_F(opening, a_clean_end_is_noted_and_a_running_store_is_not_clean) {
   EXPECT_EQ(b.query("select v from meta where k = 'boot_id'").at(0), boot_id());
 }
 
+// ---- a damaged log (F21)
+
+class damaged_log : public opening {
+ public:
+  std::string epoch;
+  std::string wal = b.path() + "-wal";
+  /// A process that writes and dies without an end, so that its log stays. Nobody looks at the
+  /// store before it is opened again, which would recover the log.
+  void crash(bool another_boot = false) {
+    const auto child = ::fork();
+    if (child == 0) {
+      metrics own;
+      auto o = open_writer(b.c, own);
+      if (!o) ::_exit(8);
+      if (another_boot) b.query("update meta set v = 'the boot before' where k = 'boot_id'");
+      for (int i = 0; i < 20; ++i) {
+        new_user u;
+        u.id = u.name = u.folded_name = "user" + std::to_string(i);
+        if (!o->writer->apply(u)) ::_exit(9);
+      }
+      std::ofstream(b.folder.path + "/epoch") << o->epoch;
+      ::_exit(std::filesystem::file_size(wal) > 50000 ? 7 : 6);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_EQ(WEXITSTATUS(status), 7);
+    std::ifstream(b.folder.path + "/epoch") >> epoch;
+  }
+  void expect_one_refusal() {
+    {
+      const auto o = open_writer(b.c, m);
+      ASSERT_FALSE(o) << "a part of the log is gone and nothing is said";
+      EXPECT_EQ(o.error().code, errc::internal);
+      EXPECT_NE(o.error().message.find("damaged"), std::string::npos) << o.error().message;
+    }
+    EXPECT_NE(open().epoch, epoch) << "numbers may name other events now";
+    EXPECT_EQ(must(check_store(b.c)), std::vector<std::string>{});
+  }
+};
+
+TEST_F(damaged_log, that_is_whole_is_taken_as_it_is) {
+  crash();
+  EXPECT_EQ(open().epoch, epoch);
+  EXPECT_EQ(number(b.path(), "select count(*) from users"), 20);
+}
+
+TEST_F(damaged_log, that_was_cut_stops_the_start_once) {
+  crash();
+  std::filesystem::resize_file(wal, std::filesystem::file_size(wal) / 2);
+  expect_one_refusal();
+}
+
+TEST_F(damaged_log, with_a_flipped_bit_stops_the_start_once) {
+  crash();
+  std::fstream file(wal, std::ios::in | std::ios::out | std::ios::binary);
+  const auto at = static_cast<std::streamoff>(std::filesystem::file_size(wal)) - 9000;
+  file.seekg(at);
+  const char was = static_cast<char>(file.get());
+  file.seekp(at);
+  file.put(static_cast<char>(was ^ 4));
+  file.close();
+  expect_one_refusal();
+}
+
+TEST_F(damaged_log, that_is_gone_stops_the_start_once) {
+  crash();
+  std::filesystem::remove(wal);
+  const auto o = open_writer(b.c, m);
+  ASSERT_FALSE(o);
+  EXPECT_NE(o.error().message.find("damaged"), std::string::npos);
+  EXPECT_NE(open().epoch, epoch);
+}
+
+TEST_F(damaged_log, of_a_relaxed_run_may_end_with_the_machine_but_not_with_the_process) {
+  b.c.storage.durability = "relaxed";
+  crash();
+  std::filesystem::resize_file(wal, std::filesystem::file_size(wal) - 9000);
+  expect_one_refusal();
+  std::filesystem::remove(b.path());
+  crash(true);
+  std::filesystem::resize_file(wal, std::filesystem::file_size(wal) - 9000);
+  EXPECT_NE(open().epoch, epoch);
+}
+
 // ---- schema
 
 TEST_F(opening, a_new_store_has_the_newest_schema) {

@@ -506,19 +506,20 @@ TYPED_TEST_P(store_suite, history_pages_cover_every_message_once) {
 TYPED_TEST_P(store_suite, history_has_the_present_state) {
   const auto a = this->user("a");
   auto room = this->room("r_1", {a});
+  this->say(room, a, "n0");
   auto first = room.message(a, "n1", "first");
-  std::get<append_message>(first.what).reply_to = 1;
+  std::get<append_message>(first.what).reply_to = 2;
   this->commit({room.key, 1, room.head - 1, {first}});
   this->say(room, a, "n2", "second");
   this->b.query("update messages set text = 'edited', edited_at = 77 where nonce = 'n1'");
   this->b.query("update messages set text = '', deleted = 1 where nonce = 'n2'");
-  const auto page = must(this->r->history(room.key, {}, {}, 50, 1));
+  const auto page = must(this->r->history(room.key, {}, 2, 50, 1));
   EXPECT_EQ(page.messages[0].text, "edited");
   EXPECT_EQ(page.messages[0].edited_at, 77);
-  EXPECT_EQ(page.messages[0].reply_to, 1);
+  EXPECT_EQ(page.messages[0].reply_to, 2);
   EXPECT_TRUE(page.messages[1].deleted);
   EXPECT_EQ(page.messages[1].edited_at, std::nullopt);
-  const auto events = must(this->r->events(room.key, 1, 10, 1 << 20)).events;
+  const auto events = must(this->r->events(room.key, 2, 10, 1 << 20)).events;
   EXPECT_EQ(events[0].msg.text, "edited");
   EXPECT_TRUE(events[1].msg.deleted);
   EXPECT_EQ(this->summary(a, room.key).last->text, "edited") << "the last one that is not deleted";
