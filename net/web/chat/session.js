@@ -233,8 +233,7 @@ export class Session {
 
   // A room one does not belong to: its card, where it is public, else only that it cannot be seen.
   async _lookUp(room) {
-    room.state = 'outside';
-    this.store.changed(`room:${room.id}`);
+    room.state = 'loading';
     try {
       const card = await api.room(this.account.token, room.id);
       for (const key of ['name', 'kind', 'topic', 'members']) if (card[key] !== undefined) room[key] = card[key];
