@@ -32,6 +32,8 @@ class connection : public std::enable_shared_from_this<connection>, public out_q
   virtual std::int64_t on_due(std::int64_t now) = 0;
   /// The relay's deferred word that the queue is sealed: the session has ended.
   virtual void leave() = 0;
+  /// The thread has taken new settings.
+  virtual void settings_changed() {}
 
  private:
   friend class relay_loop;

@@ -54,6 +54,7 @@ void io_thread::take_settings() {
   origins_ = std::make_unique<origin_policy>(settings_->server.public_url,
                                              settings_->server.allowed_origins);
   proxies_ = std::make_unique<proxy_list>(settings_->server.trusted_proxies);
+  if (relay_) relay_->settings_changed();
 }
 
 void io_thread::tick() {

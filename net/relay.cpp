@@ -155,18 +155,21 @@ void relay_loop::end_turn() {
 }
 
 void relay_loop::flush_all() {
+  metrics& m = io_.server().counters;
+  std::int64_t at = to_flush_.empty() ? 0 : steady_ns();
   for (std::size_t i = 0; i < to_flush_.size(); ++i) {
     connection& c = *to_flush_[i];
     c.flushing_ = false;
     c.out().flush();
+    const std::int64_t now = steady_ns();
+    m.ws_send.observe_ns(now - at);
+    at = now;
   }
   to_flush_.clear();
   if (measured_.empty()) return;
   const std::int64_t written = steady_ns();
-  metrics& m = io_.server().counters;
   for (const measured& x : measured_) {
     m.broadcast_room.observe_ns(written - x.committed);
-    if (x.message) m.event_message_sent.observe_ns(written - x.committed);
     if (x.posted > 0)
       m.stages[static_cast<std::size_t>(stage::fanout)].observe_ns(written - x.posted);
   }
@@ -300,7 +303,7 @@ std::size_t relay_loop::run(relay_op& op, std::int64_t at) {
                           }
                           publish_to(*room, *o.what, 0, n);
                           if (o.what->committed_ns > 0)
-                            measured_.push_back({o.what->committed_ns, at, o.what->counts});
+                            measured_.push_back({o.what->committed_ns, at});
                           return n;
                         },
                         [&](set_numbers& o) -> std::size_t {
@@ -359,8 +362,7 @@ void relay_loop::advance(room_entry& room) {
 
 void relay_loop::finish_fan(room_entry& room) {
   for (const auto& part : room.fan)
-    if (part.what->committed_ns > 0)
-      measured_.push_back({part.what->committed_ns, part.posted, part.what->counts});
+    if (part.what->committed_ns > 0) measured_.push_back({part.what->committed_ns, part.posted});
   room.fan.clear();
   room.begun = false;
   if (!std::exchange(room.dead_slots, false)) return;
@@ -374,17 +376,38 @@ void relay_loop::finish_fan(room_entry& room) {
 
 void relay_loop::publish_to(room_entry& room, const publication& p, std::size_t from,
                             std::size_t to) {
+  // Few as a rule, and then looked through; of many (all of a room are mentioned, many block the
+  // sender) an index is made once a slice.
+  constexpr std::size_t few = 8;
+  std::vector<user_key> mentioned;
+  if (p.mentioned.size() > few) {
+    mentioned = p.mentioned;
+    std::sort(mentioned.begin(), mentioned.end());
+  }
+  const auto is_mentioned = [&](user_key user) {
+    return mentioned.empty()
+               ? std::find(p.mentioned.begin(), p.mentioned.end(), user) != p.mentioned.end()
+               : std::binary_search(mentioned.begin(), mentioned.end(), user);
+  };
+  std::unordered_map<std::int64_t, const frame_ptr*> variants;
+  if (p.variants.size() > few)
+    for (const auto& [user, own] : p.variants)
+      variants.emplace(raw(user), &own);
+  const auto frame_for = [&](user_key user) -> const frame_ptr& {
+    if (!variants.empty()) {
+      const auto it = variants.find(raw(user));
+      return it == variants.end() ? p.active : *it->second;
+    }
+    for (const auto& [who, own] : p.variants)
+      if (who == user) return own;
+    return p.active;
+  };
+
   const std::size_t n_active = room.active.size();
   for (std::size_t i = from; i < to && i < n_active; ++i) {
     auto& s = room.active[i];
     if (!s.who || (raw(p.skip) != 0 && s.user == p.skip)) continue;
-    const frame_ptr* frame = &p.active;
-    for (const auto& [user, own] : p.variants)
-      if (user == s.user) {
-        frame = &own;
-        break;
-      }
-    if (*frame) give(*s.who, *frame, out_queue::kind::counted);
+    give(*s.who, frame_for(s.user), out_queue::kind::counted);
   }
   if (!p.passive && !p.counts) return;
   for (std::size_t i = std::max(from, n_active); i < to; ++i) {
@@ -395,8 +418,7 @@ void relay_loop::publish_to(room_entry& room, const publication& p, std::size_t 
     s.now.last_seq = p.seq;
     if (s.user == p.sender) continue;  // its mark moves with it: set_numbers tells
     ++s.now.unread;
-    if (std::find(p.mentioned.begin(), p.mentioned.end(), s.user) != p.mentioned.end())
-      ++s.now.mentions;
+    if (is_mentioned(s.user)) ++s.now.mentions;
     if (!std::exchange(s.dirty, true)) changed(*s.who, room);
   }
 }
@@ -673,6 +695,11 @@ void relay_loop::remove(connection& c) {
   free_.push_back(at);
   --connections_;
   const auto last = std::move(slots_[at].who);  // c may end here
+}
+
+void relay_loop::settings_changed() {
+  for (const slot& s : slots_)
+    if (s.who) s.who->settings_changed();
 }
 
 void relay_loop::leave_later(connection& c) {

@@ -57,6 +57,7 @@ class relay_loop final : public relay {
   /// The connection's queue has run empty.
   void ran_empty(connection& c);
   void tick(std::int64_t now);
+  void settings_changed();
   void close_all(int code, std::string reason, std::int64_t spread_ns, std::function<void()> done);
   void refresh_clock();
   /// Drops every connection without a word, when the thread has ended.
@@ -86,7 +87,6 @@ class relay_loop final : public relay {
   };
   struct measured {
     std::int64_t committed, posted;
-    bool message;
   };
   struct shutdown {
     int code;

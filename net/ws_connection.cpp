@@ -30,8 +30,6 @@ constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t ms_ns = 1'000'000;
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::size_t reason_max = 123;  // RFC 6455 5.5: a control frame's 125 bytes less the code
-// Typing without an id has no answer and so no place in the window; it is dropped over this.
-constexpr double typing_per_s = 10, typing_burst = 20;
 
 const frame_ptr& ping_frame() {
   static const frame_ptr frame = std::make_shared<const std::string>("\x89\x00", 2);
@@ -80,7 +78,6 @@ class ws_connection final : public connection, ws_channel::reader {
     card_->connected_at = io.server().now();
     const std::int64_t now = io.now();
     pings_ = {static_cast<double>(limits().pings_per_s), now};
-    typing_ = {typing_burst, now};
     metrics& m = io.server().counters;
     m.connections_ws.add();
     m.connections_total.add();
@@ -95,6 +92,7 @@ class ws_connection final : public connection, ws_channel::reader {
   void answered() override;
   std::int64_t on_due(std::int64_t now) override;
   void leave() override;
+  void settings_changed() override;
 
  private:
   enum class phase : std::uint8_t { handshake, before_hello, open, ended };
@@ -134,7 +132,7 @@ class ws_connection final : public connection, ws_channel::reader {
   std::int64_t hello_by_ = never;  // before_hello: when it closes
   std::int64_t opened_at_ = 0;     // when the message under way began
   std::int64_t next_ping_ = never, pinged_at_ = 0;
-  bucket pings_{}, typing_{};
+  bucket pings_{};
   std::int64_t in_flight_ = 0;
   std::uint32_t opened_message_ = 0;  // its number among the messages
   std::uint8_t silent_pings_ = 0;     // ours, since the last byte came
@@ -151,12 +149,7 @@ void ws_connection::start(std::string_view raw_head, std::string leftover,
   channel_.listener = this;
   channel_.totals = &io_.sockets().totals();
   channel_.show_in(&card_->queued_bytes, &card_->queued_frames);
-  const auto& l = limits();
-  out_queue::bounds bounds;
-  bounds.bytes = static_cast<std::size_t>(l.outgoing_bytes);
-  bounds.frames = static_cast<std::size_t>(l.outgoing_frames);
-  bounds.age_ns = l.outgoing_age_ms * ms_ns;
-  channel_.set_bounds(bounds);
+  settings_changed();
   // All time-outs are ours, by the thread's tick; Beast's would arm a timer for every read.
   ws_.set_option(ws::stream_base::timeout{ws::stream_base::none(), ws::stream_base::none(), false});
   ws_.set_option(ws::stream_base::decorator(
@@ -165,7 +158,6 @@ void ws_connection::start(std::string_view raw_head, std::string leftover,
                    "parley");  // erased, Beast would put its own name and version there
         if (named) answer.set(http::field::sec_websocket_protocol, subprotocol);
       }));
-  ws_.read_message_max(static_cast<std::size_t>(l.frame_bytes));
   // Beast posts before it calls this, so that it comes from the loop.
   ws_.control_callback([this](ws::frame_type kind, boost::beast::string_view) { control(kind); });
 
@@ -179,19 +171,28 @@ void ws_connection::start(std::string_view raw_head, std::string leftover,
     return;
   }
   channel_.prefix = std::move(leftover);
-  hello_by_ = io_.now() + l.hello_timeout_ms * ms_ns;
+  hello_by_ = io_.now() + limits().hello_timeout_ms * ms_ns;
   schedule(hello_by_);
   ws_.async_accept(parser->get(), [w = weak(), parser](error_code failed) {
     const auto self = w.lock();
     if (!self) return;
     if (failed) return self->ended();
-    self->channel_.unframed_max =
-        static_cast<std::uint64_t>(2 * self->limits().frame_bytes + 16384);
     self->phase_ = phase::before_hello;
     self->read();
   });
   // The answer has been made; what the decorator refers to ends with this call.
   ws_.set_option(ws::stream_base::decorator([](ws::response_type&) {}));
+}
+
+void ws_connection::settings_changed() {
+  const auto& l = limits();
+  out_queue::bounds bounds;
+  bounds.bytes = static_cast<std::size_t>(l.outgoing_bytes);
+  bounds.frames = static_cast<std::size_t>(l.outgoing_frames);
+  bounds.age_ns = l.outgoing_age_ms * ms_ns;
+  channel_.set_bounds(bounds);
+  channel_.unframed_max = static_cast<std::uint64_t>(2 * l.frame_bytes + 16384);
+  ws_.read_message_max(static_cast<std::size_t>(l.frame_bytes));
 }
 
 // ---------------------------------------------------------------- inward
@@ -276,12 +277,8 @@ void ws_connection::message(std::string_view text) {
     m.bad_requests.add();
     return say(wire::error_frame(frame.id, fail(errc::bad_request, "hello was said already: op.")));
   }
-  if (frame.id.empty()) {
-    // Only typing goes without an id. It gets no answer, and over its rate it is dropped.
-    if (typing_.take(typing_per_s, typing_burst, io_.now()))
-      io_.server().rt->submit(session_, std::move(frame.id), std::move(request), begun);
-    return;
-  }
+  // Typing without an id has no answer, but its place in the window: it is given back by an empty
+  // `deliver`.
   card_->in_flight.store(++in_flight_, std::memory_order_relaxed);
   io_.server().rt->submit(session_, std::move(frame.id), std::move(request), begun);
 }

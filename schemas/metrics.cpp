@@ -52,7 +52,8 @@ void add_record_timers(std::vector<metric_family>& out, const metrics& m) {
                           "From a message's commit until its event was handed to all relays.",
                           m.event_message_sent));
   out.push_back(histogram("chat_broadcast_room_seconds",
-                          "One relay's walk over the connections of a room for one event.",
+                          "From a message's commit until one I/O thread had written it to the last "
+                          "of its connections.",
                           m.broadcast_room));
   metric_family stages{"chat_stage_seconds",
                        "The stages of a message's send, in order.",

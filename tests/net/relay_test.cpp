@@ -173,6 +173,31 @@ TEST_F(Relay, ActiveSessionsGetEventsVariantsAndSkips) {
   EXPECT_EQ(other.frames(), texts({}));
 }
 
+TEST_F(Relay, ManyVariantsAndMentionsFindTheirUsers) {
+  std::vector<pair_connection*> active, passive;
+  auto p = std::make_shared<publication>();
+  p->room = room(1);
+  p->active = frame("event");
+  p->counts = true;
+  p->seq = 1;
+  for (int i = 1; i <= 40; ++i) {
+    active.push_back(&connect());
+    passive.push_back(&connect());
+    loop.post(go_live{p->room, active.back()->id(), user_key{i}, nullptr});
+    loop.post(watch{p->room, passive.back()->id(), user_key{i}, {}});
+    if (i % 2) p->variants.emplace_back(user_key{i}, frame("hidden"));
+    if (i % 3 == 0) p->mentioned.insert(p->mentioned.begin(), user_key{i});
+  }
+  loop.post(publish{p});
+  settle();
+  for (int i = 1; i <= 40; ++i) {
+    const auto at = static_cast<std::size_t>(i - 1);
+    EXPECT_EQ(active[at]->frames(), texts({i % 2 ? "hidden" : "event"})) << i;
+    EXPECT_EQ(json::parse(passive[at]->frames().at(0))["rooms"][0]["mentions"], i % 3 == 0 ? 1 : 0)
+        << i;
+  }
+}
+
 TEST_F(Relay, EnteringIsSilentUntilLive) {
   auto& c = connect();
   const auto r = room(1);
@@ -362,6 +387,10 @@ TEST_F(Relay, LargeRoomsAreCutIntoSlicesAndOthersGetTheirTurn) {
   for (auto& b : counters.broadcast_room.count)
     observed += b.load();
   EXPECT_EQ(observed, 5);
+  std::int64_t writes = 0;
+  for (auto& b : counters.ws_send.count)
+    writes += b.load();
+  EXPECT_GE(writes, 1301);
 }
 
 TEST_F(Relay, SeveralPublicationsOfALargeRoomLeaveInOneWriteEach) {

@@ -214,7 +214,7 @@ TEST(WsConnection, StopsReadingWhenTheWindowIsFull) {
   EXPECT_EQ(s.rt.session_at(0)->card->in_flight, 0);
 }
 
-TEST(WsConnection, TypingWithoutIdTakesNoPlaceAndIsDroppedOverItsRate) {
+TEST(WsConnection, TypingWithoutIdHasItsPlaceInTheWindowToo) {
   config settings;
   settings.limits.in_flight = 2;
   ws_server s(settings);
@@ -224,7 +224,7 @@ TEST(WsConnection, TypingWithoutIdTakesNoPlaceAndIsDroppedOverItsRate) {
     many += text(R"({"op":"typing","room":"r_1"})");
   c.send_raw(many + text(R"({"op":"ping","id":1})"));
   EXPECT_EQ(parsed(c.next())["re"], 1);
-  EXPECT_EQ(s.rt.submitted_count(), 21u);
+  EXPECT_EQ(s.rt.submitted_count(), 101u);
   EXPECT_EQ(s.rt.session_at(0)->card->in_flight, 0);
 }
 
@@ -705,6 +705,7 @@ TEST(WsConnection, AReloadChangesLimitsOfLivingConnections) {
   s.rt.on_submit = [](auto&) {};
   config changed;
   changed.limits.in_flight = 3;
+  changed.limits.frame_bytes = 100;
   s.context.settings.set(std::make_shared<const config>(changed));
   s.advance_ms(100);
   std::string many;
@@ -715,6 +716,9 @@ TEST(WsConnection, AReloadChangesLimitsOfLivingConnections) {
   for (int i = 0; i < 20; ++i)
     s.on_thread([] {});
   EXPECT_EQ(s.rt.submitted_count(), 3u);
+  auto other = s.greeted();
+  other.send_text(std::string(101, ' '));
+  EXPECT_EQ(other.read_close(), 1009);
 }
 
 TEST(WsConnection, StoppingTheThreadWithLivingConnectionsIsClean) {

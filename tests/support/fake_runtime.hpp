@@ -53,8 +53,8 @@ class fake_runtime final : public runtime {
     to(s.conn, greet{s.conn, wire::make_frame(wire::ok_frame(s.hello_id, "\"session\":\"s_1\""))});
   }
   void answer_ok(const submitted& s) {
-    if (!s.id.empty())
-      to(s.from->conn, deliver{s.from->conn, wire::make_frame(wire::ok_frame(s.id, "")), true});
+    const auto frame = s.id.empty() ? nullptr : wire::make_frame(wire::ok_frame(s.id, ""));
+    to(s.from->conn, deliver{s.from->conn, frame, true});
   }
 
   session_ref open_session(connection_id conn, std::shared_ptr<session_card> card, claims who,
