@@ -288,7 +288,9 @@ void ws_connection::first(std::string_view text) {
   if (auto* why = std::get_if<failure>(&frame.body)) {
     io_.server().counters.bad_requests.add();
     if (!names_hello(text)) return close(4001, "hello must be the first frame", std::nullopt);
-    channel_.push(wire::make_frame(wire::error_frame(frame.id.empty() ? "null" : frame.id, *why)));
+    auto error = wire::make_frame(wire::error_frame(frame.id.empty() ? "null" : frame.id, *why));
+    if (channel_.push(std::move(error)) == out_queue::sent::overflow)
+      return close(4008, "reads too slowly", std::nullopt);
     return channel_.flush();
   }
   auto* hello = std::get_if<wire::hello>(&std::get<wire::request>(frame.body));
