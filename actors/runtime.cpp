@@ -30,9 +30,6 @@ namespace {
 using std::chrono::milliseconds;
 constexpr std::size_t shards = 2, gateways = 2;
 constexpr std::int64_t slow_commit_ms = 1000;
-// Requests over HTTP that wait for an answer, all together: what bounds the mailboxes of gateways,
-// accounts and, with the number of sessions, people.
-constexpr std::int64_t asks_most = 20'000;
 
 struct system_config : caf::actor_system_config {
   explicit system_config(const config& c) {
@@ -112,7 +109,7 @@ class runtime_impl final : public runtime {
   void closed(const session_ref& s) override { caf::anon_send(s->actor, socket_gone{}); }
 
   void ask(claims who, wire::request r, milliseconds deadline, reply_fn then) override {
-    if (asks_.load(std::memory_order_relaxed) >= asks_most) {
+    if (asks_.load(std::memory_order_relaxed) >= ctx_->settings().limits.http_waiting) {
       ctx_->counters.rejected_overloaded.add();
       return then(
           reply{answer{{}, failure{errc::overloaded, "too many requests wait", 1000}}, false});
@@ -126,7 +123,7 @@ class runtime_impl final : public runtime {
   }
 
   void account(account_request r, account_fn then) override {
-    if (asks_.load(std::memory_order_relaxed) >= asks_most) {
+    if (asks_.load(std::memory_order_relaxed) >= ctx_->settings().limits.http_waiting) {
       ctx_->counters.rejected_overloaded.add();
       return then(failure{errc::overloaded, "too many requests wait", 1000});
     }

@@ -45,7 +45,8 @@ struct limits {
   std::int64_t hash_queue = 64;                  // passwords that wait to be hashed
   std::int64_t login_failures_per_account = 10;  // in 15 minutes
   std::int64_t login_failures_per_address = 100;
-  std::int64_t http_in_flight = 16;  // pipelined requests of one HTTP connection
+  std::int64_t http_in_flight = 16;   // pipelined requests of one HTTP connection
+  std::int64_t http_waiting = 20000;  // requests over HTTP that wait for an answer, all together
 };
 
 struct config {

@@ -236,6 +236,8 @@ const std::array rows = {
                "Wrong passwords for one account in 15 minutes."),
     PARLEY_INT(limits, login_failures_per_address, 1, most_count, false,
                "Wrong passwords from one address in 15 minutes."),
+    PARLEY_INT(limits, http_waiting, 1, most_count, false,
+               "requests over HTTP that wait for an answer, all connections together"),
     PARLEY_INT(limits, http_in_flight, 1, most_count, false,
                "Pipelined requests of one HTTP connection."),
 };

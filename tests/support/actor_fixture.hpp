@@ -10,9 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <sodium.h>
 
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -175,6 +177,16 @@ class recording_relay final : public relay {
 
  public:
   std::map<std::string, room_key> keys;
+};
+
+/// Knows the tokens that a test gives it.
+struct actors_test_checker final : token_checker {
+  std::map<std::string, claims> known;
+  result<claims> check(std::string_view token) const override {
+    auto at = known.find(std::string(token));
+    if (at == known.end()) return fail(errc::unauthenticated, "token: unknown");
+    return at->second;
+  }
 };
 
 class actors_test : public ::testing::Test {
@@ -414,18 +426,9 @@ class actors_test : public ::testing::Test {
     return yes;
   }
 
-  struct checker final : token_checker {
-    std::map<std::string, claims> known;
-    result<claims> check(std::string_view token) const override {
-      auto at = known.find(std::string(token));
-      if (at == known.end()) return fail(errc::unauthenticated, "token: unknown");
-      return at->second;
-    }
-  };
-
   metrics metrics_;
   recording_relay relay_;
-  checker tokens_;
+  actors_test_checker tokens_;
   std::shared_ptr<config> settings_;
   std::filesystem::path data_;
   system_config cfg_;
