@@ -4,6 +4,7 @@ Used by the crash test. Opens read-only; knows the tables of schemas/sql.
 """
 
 import sqlite3
+import time
 
 from .load import digest
 
@@ -35,3 +36,30 @@ def read(server):
             stored.append(row)
         assert not texts, f"messages without an event: {list(texts)[:5]}"
     return stored, {id: head for id, head in rooms.values()}
+
+
+def fill(server, user, count, text):
+    """Put `count` messages of `user` into the only room of a stopped server, as if it had sent
+    them; text(i) gives each one's text. Returns the room's new head."""
+    path = next(server.data.glob("*.db"))
+    with sqlite3.connect(path) as db:
+        room, head, n = db.execute("SELECT room_key, head_seq, head_n FROM rooms").fetchone()
+        key = db.execute("SELECT user_key FROM users WHERE id = ?", (user.id,)).fetchone()[0]
+        own = db.execute("SELECT own_n FROM room_members WHERE room = ? AND user = ?",
+                         (room, key)).fetchone()[0]
+        at, numbers = int(time.time() * 1000), range(1, count + 1)
+        db.executemany(
+            "INSERT INTO events (room, seq, kind, sender, target, at) VALUES (?,?,1,?,0,?)",
+            ((room, head + i, key, at) for i in numbers))
+        db.executemany(
+            "INSERT INTO messages (room, seq, n, own_n, at, sender, nonce, request_hash, text) "
+            "VALUES (?,?,?,?,?,?,?,?,?)",
+            ((room, head + i, n + i, own + i, at, key, f"bulk-{i}", "h", text(i))
+             for i in numbers))
+        db.execute("UPDATE rooms SET head_seq = ?, head_n = ?, last_at = ?",
+                   (head + count, n + count, at))
+        db.execute("UPDATE room_members SET own_n = ?, read_seq = ?, read_n = ?, read_own = ? "
+                   "WHERE room = ? AND user = ?",
+                   (own + count, head + count, n + count, own + count, room, key))
+    db.close()
+    return head + count
