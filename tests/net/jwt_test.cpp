@@ -181,7 +181,9 @@ jwt_checker checker(const std::string& keys = {}) {
 
 bool good(const jwt_checker& c, const std::string& token) {
   const auto r = c.check(token);
-  if (!r) EXPECT_EQ(r.error().code, errc::unauthenticated);
+  if (!r) {
+    EXPECT_EQ(r.error().code, errc::unauthenticated);
+  }
   return static_cast<bool>(r);
 }
 

@@ -44,7 +44,9 @@ TEST(MetricsText, IsWellFormed) {
       EXPECT_EQ(line.substr(7, family.size()), family);
       type = line.substr(8 + family.size());
       EXPECT_TRUE(type == "counter" || type == "gauge" || type == "histogram") << line;
-      if (type == "counter") EXPECT_EQ(family.substr(family.size() - 6), "_total") << family;
+      if (type == "counter") {
+        EXPECT_EQ(family.substr(family.size() - 6), "_total") << family;
+      }
       continue;
     }
     std::smatch parts;

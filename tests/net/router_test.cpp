@@ -132,7 +132,10 @@ TEST(Responder, IsAbandonedWhenItsLastCopyGoes) {
   }
   EXPECT_EQ(sink->abandons, 1);
   auto other = std::make_shared<counting>();
-  { responder(other)(no_content()); }
+  {
+    const responder out(other);
+    out(no_content());
+  }
   EXPECT_EQ(other->answers, 1);
   EXPECT_EQ(other->abandons, 0);
 }
