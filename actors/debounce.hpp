@@ -20,26 +20,27 @@ class debounce {
   /// Something changed. A value: arm one tick after that long; none: one is in flight already.
   std::optional<duration> change(time_point now) {
     last_ = now;
-    if (first_) return std::nullopt;
+    if (pending_) return std::nullopt;
+    pending_ = true;
     first_ = now;
     return std::min(quiet_, latest_);
   }
   /// The tick fired. `emit` says whether it is due; a value: arm the tick again after that long.
   std::optional<duration> fired(time_point now, bool& emit) {
     emit = false;
-    if (!first_) return std::nullopt;
-    auto due = std::min(last_ + quiet_, *first_ + latest_);
+    if (!pending_) return std::nullopt;
+    auto due = std::min(last_ + quiet_, first_ + latest_);
     if (now < due) return due - now;
     emit = true;
-    first_.reset();
+    pending_ = false;
     return std::nullopt;
   }
-  bool pending() const { return first_.has_value(); }
+  bool pending() const { return pending_; }
 
  private:
   duration quiet_{}, latest_{};
-  std::optional<time_point> first_;
-  time_point last_{};
+  bool pending_ = false;
+  time_point first_{}, last_{};
 };
 
 }  // namespace parley

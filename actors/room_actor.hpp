@@ -115,7 +115,8 @@ class room final : public metered<room_actor::base> {
                     bool deleted);
   void answer_duplicate(const op_ptr& o, const storage::change_result& d);
   void look_up_nonce(const op_ptr& o, const failure& otherwise);
-  /// An op that would make no event: where its nonce made one already that is answered, else `decided` runs.
+  /// An op that would make no event: where its nonce made one already that is answered, else
+  /// `decided` runs.
   void unless_known(const op_ptr& o, const std::string& nonce, std::function<void()> decided);
   void move_mark(const op_ptr& o, seq_no seq, bool backward);
   std::vector<wire::member_view> member_views(std::size_t most, bool online_only) const;

@@ -237,7 +237,7 @@ const std::array rows = {
     PARLEY_INT(limits, login_failures_per_address, 1, most_count, false,
                "Wrong passwords from one address in 15 minutes."),
     PARLEY_INT(limits, http_waiting, 1, most_count, false,
-               "requests over HTTP that wait for an answer, all connections together"),
+               "Requests over HTTP that wait for an answer, of all connections together."),
     PARLEY_INT(limits, http_in_flight, 1, most_count, false,
                "Pipelined requests of one HTTP connection."),
 };

@@ -295,7 +295,8 @@ struct room_writer::statements {
       refuse(internal("the creator is not the first member"));
     pair = std::nullopt;
     if (a.kind == room_kind::direct) {
-      const auto [low, high] = std::minmax(raw(a.members.front()), raw(a.members.back()));
+      // The list form returns values; the other one references to temporaries.
+      const auto [low, high] = std::minmax({raw(a.members.front()), raw(a.members.back())});
       pair = std::to_string(low) + ":" + std::to_string(high);
       if (known_pair.first()) {
         known();

@@ -13,7 +13,7 @@ namespace parley::wire {
 namespace {
 
 nlohmann::json examples(const char* group) {
-  const auto top = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  const auto top = std::filesystem::path(PARLEY_TEST_SOURCES);
   std::ifstream file(top / "schemas" / "json" / "examples" / (std::string(group) + ".json"));
   return nlohmann::json::parse(file);
 }
