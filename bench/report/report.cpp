@@ -245,6 +245,27 @@ std::string chat_table(const std::vector<RunResult>& results) {
   return table.text();
 }
 
+namespace {
+// Queues, caches, pools, refusals as the server tells them: counters as what the run added, the
+// rest (peaks, depths) as it stood at the end; nothing that is 0.
+std::map<std::string, double> notable(const RunResult& r) {
+  std::map<std::string, double> out;
+  for (const char* part :
+       {"queue", "peak", "cache", "pool", "push", "rejected", "disconnects", "failures"}) {
+    const auto earlier = r.before.matching({part});
+    for (const auto& [name, value] : r.after.matching({part})) {
+      if (name.find("_bucket") != std::string::npos || name.find("_seconds") != std::string::npos)
+        continue;
+      const auto at = earlier.find(name);
+      const bool counter = name.find("_total") != std::string::npos && at != earlier.end();
+      const double shown = counter ? value - at->second : value;
+      if (shown != 0) out[name] = shown;
+    }
+  }
+  return out;
+}
+}  // namespace
+
 std::string server_table(const RunResult& r) {
   if (r.after.empty()) return "The server told no figures of its own.\n";
   Table table({"server's own, " + r.target, "count", "mean ms", "p50 ms", "p95 ms"});
@@ -262,26 +283,12 @@ std::string server_table(const RunResult& r) {
     }
   }
   std::string out = any_histogram ? table.text() : "";
-  // Counters as what the run added, the rest (peaks, depths) as it stood at the end; nothing that
-  // is 0.
-  Table rest({"queues, caches, pools, what was refused", "value"});
-  bool any = false;
-  for (const char* part :
-       {"queue", "peak", "cache", "pool", "push", "rejected", "disconnects", "failures"})
-    for (const auto& [name, value] : r.after.matching({part})) {
-      const bool total = name.find("_total") != std::string::npos;
-      if (name.find("_bucket") != std::string::npos || name.find("_seconds") != std::string::npos)
-        continue;
-      if (std::string_view(part) == "peak" && name.find("queue") != std::string::npos) continue;
-      const auto earlier = r.before.matching({part});
-      const auto at = earlier.find(name);
-      const double shown = total && at != earlier.end() ? value - at->second : value;
-      if (shown == 0) continue;
-      rest.row({name, number(shown, shown == std::floor(shown) ? 0 : 3)});
-      any = true;
-    }
-  if (any) out += "\n" + rest.text();
-  return out;
+  const auto rest = notable(r);
+  if (rest.empty()) return out;
+  Table others({"queues, caches, pools, what was refused", "value"});
+  for (const auto& [name, value] : rest)
+    others.row({name, number(value, value == std::floor(value) ? 0 : 3)});
+  return out + "\n" + others.text();
 }
 
 std::string bars_table(const std::vector<Bar>& bars) {
@@ -350,7 +357,7 @@ json to_json(const RunResult& r) {
             {"p50", finite(h.quantile(0.5))},
             {"p95", finite(h.quantile(0.95))}};
   json queues = json::object();
-  for (const auto& [name, value] : r.after.matching({"queue"}))
+  for (const auto& [name, value] : notable(r))
     queues[name] = finite(value);
   json memory{{"server_peak_kib", r.cost.rss_kib}};
   if (r.cost.database_rss_kib >= 0) memory["database_peak_kib"] = r.cost.database_rss_kib;
@@ -407,7 +414,7 @@ json to_json(const RunResult& r) {
               {"rows", told(per_message(r, "chat_db_rows_total"))},
               {"round_trips", told(per_message(r, "chat_db_round_trips_total"))}}},
             {"stages_s", stages},
-            {"queues", queues},
+            {"queues_caches_pools", queues},
             {"described", r.described}}},
           {"minutes",
            {{"second_p95_ms", finite(r.p95_second_minute)},

@@ -162,7 +162,8 @@ class Parley final : public ParleyTarget {
 
   bool restart() override {
     if (external_) return false;
-    // A server that does not stop by itself is no reason to measure nothing, but is never kept quiet.
+    // A server that does not stop by itself is no reason to measure nothing, but is never kept
+    // quiet.
     if (!child_.stop()) {
       ++unclean_stops_;
       std::fprintf(stderr, "WARNING: the server did not stop by itself with 0 (status %d):\n%s\n",
