@@ -16,14 +16,14 @@ namespace {
 
 using Get = std::function<double(const RunResult&)>;
 
-// Median over the runs of one target and variant that are results; nullopt when there is none.
+// Median over the runs of one target and variant that are results; nullopt when there is none. Of
+// latencies only cold runs with an instrument that kept up.
 std::optional<double> over(const std::vector<RunResult>& results, const std::string& target,
                            const std::string& variant, bool latency, const Get& get) {
   std::vector<double> values;
   for (const auto& r : results) {
     if (r.target != target || r.variant != variant || !r.no_result.empty()) continue;
-    if (r.cold != results.front().cold) continue;
-    if (latency && r.figures.instrument_bound) continue;
+    if (latency && (!r.cold || r.figures.instrument_bound)) continue;
     const double v = get(r);
     if (!std::isnan(v)) values.push_back(v);
   }
@@ -134,24 +134,24 @@ std::string ratio_table(const std::vector<RunResult>& results, const std::string
     }
   Table table(header);
   const std::string v = results.back().variant;
-  const auto line = [&](const std::string& name, const Get& get) {
+  const auto line = [&](const std::string& name, bool latency, const Get& get) {
     std::vector<std::string> row{name};
-    const auto mine = over(results, parley, v, false, get);
+    const auto mine = over(results, parley, v, latency, get);
     for (const auto& o : others) {
-      const auto theirs = over(results, o, v, false, get);
+      const auto theirs = over(results, o, v, latency, get);
       row.push_back(mine && theirs && *theirs > 0 ? number(*mine / *theirs) + " x" : "n/a");
     }
     table.row(row);
   };
-  line("p50", [](const RunResult& r) { return r.figures.all.p50; });
-  line("p95", [](const RunResult& r) { return r.figures.all.p95; });
-  line("p99", [](const RunResult& r) { return r.figures.all.p99; });
-  line("fanout_skew p95", [](const RunResult& r) { return r.figures.skew.p95; });
-  line("server CPU per delivery", [](const RunResult& r) {
+  line("p50", true, [](const RunResult& r) { return r.figures.all.p50; });
+  line("p95", true, [](const RunResult& r) { return r.figures.all.p95; });
+  line("p99", true, [](const RunResult& r) { return r.figures.all.p99; });
+  line("fanout_skew p95", true, [](const RunResult& r) { return r.figures.skew.p95; });
+  line("server CPU per delivery", false, [](const RunResult& r) {
     return r.cpu_s > 0 && r.figures.received > 0 ? r.cpu_s / static_cast<double>(r.figures.received)
                                                  : std::nan("");
   });
-  line("peak memory", [](const RunResult& r) {
+  line("peak memory", false, [](const RunResult& r) {
     return r.cost.rss_kib > 0 ? static_cast<double>(r.cost.rss_kib) : std::nan("");
   });
   return table.text();
