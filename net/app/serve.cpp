@@ -285,8 +285,9 @@ void start_watchdog(clock::time_point until) {
       const int s = next_signal(20ms);
       if (s == SIGTERM || s == SIGINT) ::_exit(failed);
     }
-    constexpr std::string_view line = "{\"level\":\"error\",\"at\":\"\",\"component\":\"serve\","
-                                      "\"msg\":\"stopping took too long: ended hard\"}\n";
+    const auto line = log::format_line(log::level::error, "serve",
+                                       "stopping took too long: ended hard", {}, false) +
+                      "\n";
     [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
     ::_exit(failed);
   }).detach();
