@@ -15,8 +15,8 @@ from parley.chat import Chat
 from parley.frames import PONG
 from parley.wait import keep, until
 
-SETS = {"limits.in_flight": 1000, "limits.ping_interval_s": 1, "limits.ping_timeout_s": 1,
-        "presence.grace_ms": 1000}
+SETS = {"limits.in_flight": 1000, "presence.grace_ms": 1000}
+BEATS = {**SETS, "limits.ping_interval_s": 1, "limits.ping_timeout_s": 1}
 pytestmark = pytest.mark.quick
 
 
@@ -267,9 +267,11 @@ def test_retry_after_a_kill(make_server):
     assert server.chat(a).send_message(room, "durable", "kept")["seq"] == first["seq"]
 
 
-def test_frozen_client(server, pair):
+def test_frozen_client(make_server):
     """38, 59: a half-open client is found by the heart-beat, its messages wait for it."""
-    a, b, room = pair
+    server = make_server(sets=BEATS)
+    a, b = server.users(2)
+    room = server.room(a, b)
     reader = server.chat(b, enter={room: 0})
     reader.wait_seq(room, 2)
     reader.auto_pong = False  # it neither reads nor answers from here on
@@ -452,9 +454,11 @@ def test_cost_does_not_grow_with_members(server, reads):
         assert costs[0] <= 8, costs
 
 
-def test_pong_is_no_reading(server, pair):
+def test_pong_is_no_reading(make_server):
     """A client that answers pings at the socket but reads slowly is alive for the heart-beat."""
-    a, b, room = pair
+    server = make_server(sets=BEATS)
+    a, b = server.users(2)
+    room = server.room(a, b)
     reader = server.chat(b, enter={room: 0})
     until(lambda: reader.pings >= 3, 8, "three heart-beats", pump=[reader])
     reader.frame(PONG, b"")

@@ -6,8 +6,8 @@ import pytest
 
 from parley.wait import keep, until
 
-SETS = {"limits.in_flight": 1000, "presence.grace_ms": 1000, "timers.typing_ms": 1000,
-        "limits.ping_interval_s": 1, "limits.ping_timeout_s": 1}
+SETS = {"limits.in_flight": 1000, "presence.grace_ms": 1000, "timers.typing_ms": 1000}
+BEATS = {"presence.grace_ms": 1000, "limits.ping_interval_s": 1, "limits.ping_timeout_s": 1}
 pytestmark = pytest.mark.quick
 
 
@@ -48,6 +48,7 @@ def test_answers_come_after_questions(server, pair):
         turn, other = clients[i % 2], clients[1 - i % 2]
         seq = turn.send_message(room, f"turn {i}")["seq"]
         other.event("message.created", room=room, seq=seq)
+        watcher.pump(0)
         seqs.append(seq)
     assert seqs == sorted(seqs) and len(set(seqs)) == len(seqs)
     for client in (*clients, watcher):
@@ -167,9 +168,17 @@ def test_short_absence_is_nobodys_business(server, pair):
          2.5, [watcher, client])
 
 
-def test_frozen_client_goes_offline(server, pair):
+@pytest.fixture(scope="module")
+def beating(make_server):
+    """A server with a quick heart-beat."""
+    return make_server(sets=BEATS)
+
+
+def test_frozen_client_goes_offline(beating):
     """59: within heart-beat and grace."""
-    a, b, room = pair
+    server = beating
+    a, b = server.users(2)
+    room = server.room(a, b)
     watcher = server.chat(a, enter={room: 0})
     client = server.chat(b)
     until(lambda: (online(watcher, room, b) or {}).get("online"), 3, pump=[watcher])
@@ -212,9 +221,11 @@ def test_two_devices(server, pair):
     assert listed(server, a, room, b) is True
 
 
-def test_quiet_but_connected(server, pair):
+def test_quiet_but_connected(beating):
     """65, 67: no flicker while silent beyond every interval; a newcomer sees B online."""
-    a, b, room = pair
+    server = beating
+    a, b = server.users(2)
+    room = server.room(a, b)
     watcher, quiet = server.chat(a, enter={room: 0}), server.chat(b)
     until(lambda: (online(watcher, room, b) or {}).get("online"), 3, pump=[watcher, quiet])
     mark = watcher.mark()

@@ -146,11 +146,11 @@ def test_empty_fragments_without_end(server, client, alive):
             client.pump(0)
             if client.ended is not None or client.close_frame is not None:
                 break
-        else:
-            raise AssertionError("400,000 empty fragments were taken")
     except OSError:
         pass
     assert client.wait_end(6) in (1008, 1009, "reset", "eof")
+    if client.close_frame is not None:  # by their number, not by the message's deadline
+        assert b"fragment" in client.close_frame.payload
     assert server.cpu() - cpu < 2
     alive()
 

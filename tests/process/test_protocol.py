@@ -61,14 +61,14 @@ def test_hello_enter_none_and_all(server, pair):
     # also rooms joined later: the first event is the own member.joined
     public = server.room(a, kind="public")
     joined = active.request("room.join", room=public)["seq"]
-    first = active.find(lambda f: f.get("room") == public and "seq" in f, 5)
+    first = active.find(lambda f: f.get("room") == public and "ev" in f and "seq" in f, 5)
     assert first["ev"] == "member.joined" and first["user"] == b.id and first["seq"] == joined
     mine = active.request("room.create", name="mine", kind="private")["room"]
-    first = active.find(lambda f: f.get("room") == mine and "seq" in f, 5)
+    first = active.find(lambda f: f.get("room") == mine and "ev" in f and "seq" in f, 5)
     assert first["ev"] == "member.joined" and first["seq"] == 1
     # one put in by another hears of it too
     put = server.chat(a).request("room.create", name="put", kind="private", members=[b.id])["room"]
-    first = active.find(lambda f: f.get("room") == put and "seq" in f, 5)
+    first = active.find(lambda f: f.get("room") == put and "ev" in f and "seq" in f, 5)
     assert first["ev"] == "member.joined"
 
 
