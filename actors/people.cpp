@@ -252,7 +252,7 @@ class people final : public metered<people_actor::base> {
     for (auto room : u.rooms)
       if (auto at = awake_.find(room); at != awake_.end()) send(at->second->actor, news);
     ctx_->counters.sessions.add(1);
-    expects(h.who, h.who.user, h.conn);
+    expects(entry{h.conn, h.session, h.who, h.enters_all}, h.who.user);
     return hello_result{hello_ok{u.account.who, u.bucket}, {}};
   }
 
@@ -337,10 +337,15 @@ class people final : public metered<people_actor::base> {
   }
 
   // ---- time
-  void expects(const claims& c, const std::string& id, const connection_id& conn) {
+  void expects(const entry& e, const std::string& id) {
     auto now = ctx_->now();
-    auto first = c.expires_at - warn_before_ms > now ? c.expires_at - warn_before_ms : c.expires_at;
-    due_.emplace(first, std::pair{id, conn});
+    auto warn = e.token.expires_at - warn_before_ms;
+    if (warn <= now) {
+      // Less than a minute is left already.
+      send(e.link->actor, token_expires{e.token.expires_at});
+      warn = e.token.expires_at;
+    }
+    due_.emplace(warn, std::pair{id, e.conn});
     arm();
   }
   void arm() {

@@ -72,6 +72,17 @@ TEST_F(people_test, a_token_is_announced_a_minute_before_its_end_and_closed_at_i
   EXPECT_EQ(client(ann).closed, 4001);
 }
 
+TEST_F(people_test, a_token_with_less_than_a_minute_left_is_announced_at_once) {
+  auto c = token("ann");
+  c.expires_at = wall_ + 2000;
+  auto ann = connect("ann", {}, c);
+  ASSERT_EQ(client(ann).got.size(), 2u);
+  EXPECT_EQ(client(ann).got[0]["re"], 0) << "behind the answer of hello";
+  EXPECT_EQ(client(ann).got[1]["ev"], "token.expiring");
+  advance(seconds(4));
+  EXPECT_EQ(client(ann).closed, 4001);
+}
+
 TEST_F(people_test, a_renewed_token_keeps_the_connection) {
   auto c = token("ann");
   c.expires_at = wall_ + 70'000;
