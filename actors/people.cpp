@@ -47,7 +47,7 @@ class people final : public metered<people_actor::base> {
           for (auto& s : u->sessions)
             if (s.conn == t.conn) {
               s.token = t.now;
-              expects(t.now, t.user, t.conn);
+              expects(s, t.user);
             }
         },
         [this](const authenticate& a) -> caf::result<authenticated> {
