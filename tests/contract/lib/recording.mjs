@@ -107,6 +107,9 @@ function frameIn(contract, line, report, state) {
   for (const fault of contract.check('events', body.ev, body)) report.fault(line.where, `event ${body.ev}: ${fault}`)
   if (body.ev === 'bye' && !contract.closeCodes.has(body.code))
     report.fault(line.where, `event bye: undocumented close code ${body.code}`)
+  // A connection that is closed with a reason has been told: a hello with a token beyond all measure, for one.
+  if (body.ev === 'bye')
+    for (const id of state.refused.keys()) if (id.startsWith(`${line.conn ?? ''}|`)) state.refused.delete(id)
   contract.note('events', body.ev, body)
 }
 
