@@ -193,8 +193,9 @@ def test_many_members_are_counted(make_server, recording):
 
 
 def test_a_token_that_ends_soon(server):
-    a = server.user(ttl_s=61)
-    assert server.chat(a).event("token.expiring", timeout=10)["expires_at"]
+    # The warning comes a minute before the end; a slow machine may take a while to say hello.
+    a = server.user(ttl_s=66)
+    assert server.chat(a).event("token.expiring", timeout=20)["expires_at"]
 
 
 def test_documents_and_page(server):
@@ -258,5 +259,5 @@ def test_all_of_it_fits_the_contract(recording):
         message = "tests/contract has no node_modules: npm ci there"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
     done = subprocess.run(["node", CONTRACT / "validate.mjs", "--require-coverage", recording],
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr + done.stdout
