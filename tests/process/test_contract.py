@@ -92,10 +92,14 @@ def test_sessions(server):
     room = alice.request("room.create", name="Walk", kind="public", nonce="c1")["room"]
     assert alice.request("room.create", name="Walk", kind="public", nonce="c1")["duplicate"] is True
     alice.request("room.create", kind="direct", members=[b.id])
-    bob.request("room.join", room=room)
+    joined = bob.request("room.join", room=room, nonce="j1")
+    again = bob.request("room.join", room=room, nonce="j1")
+    assert (again["seq"], again["duplicate"]) == (joined["seq"], True)
     alice.request("room.enter", room=room)
     bob.request("room.enter", room=room, after_seq=0, epoch=bob.welcome["epoch"])
-    alice.request("room.invite", room=room, user=c.id)
+    invited = alice.request("room.invite", room=room, user=c.id, nonce="i1")
+    again = alice.request("room.invite", room=room, user=c.id, nonce="i1")
+    assert (again["seq"], again["duplicate"]) == (invited["seq"], True)
     alice.event("member.changed", user=c.id)
     alice.request("room.change", room=room, topic="Walking", slow_mode_s=0, retention_days=30)
     bob.event("room.changed")
