@@ -95,7 +95,7 @@ function frameOut(contract, line, report, state) {
 }
 
 // A hostile client may well be cut off instead of answered; then nothing is owed.
-const refusal = (line, faults) => ({ where: line.where, faults, hostile: Boolean(line.hostile) })
+const refusal = (line, faults) => ({ where: line.where, op: line.body.op, faults, hostile: Boolean(line.hostile) })
 
 function frameIn(contract, line, report, state) {
   const body = line.body
@@ -107,9 +107,10 @@ function frameIn(contract, line, report, state) {
   for (const fault of contract.check('events', body.ev, body)) report.fault(line.where, `event ${body.ev}: ${fault}`)
   if (body.ev === 'bye' && !contract.closeCodes.has(body.code))
     report.fault(line.where, `event bye: undocumented close code ${body.code}`)
-  // A connection that is closed with a reason has been told: a hello with a token beyond all measure, for one.
+  // A hello is refused by a close with its reason, not by an answer.
   if (body.ev === 'bye')
-    for (const id of state.refused.keys()) if (id.startsWith(`${line.conn ?? ''}|`)) state.refused.delete(id)
+    for (const [id, { op }] of state.refused)
+      if (op === 'hello' && id.startsWith(`${line.conn ?? ''}|`)) state.refused.delete(id)
   contract.note('events', body.ev, body)
 }
 
