@@ -37,6 +37,7 @@ constexpr auto stop_at_most = 9500ms;   // protocol.md: exit within 10 s of the 
 constexpr auto drain_at_most = 1500ms;  // of these, for what was accepted to be committed
 constexpr std::int64_t close_us =
     800;  // between two closes: 10,000 take 8 s, a handful goes at once
+constexpr std::int64_t linger_ms = 2500;  // for clients' own closes behind ours
 constexpr std::int64_t stuck_ns = 5'000'000'000;
 
 std::int64_t left_ms(clock::time_point until) {
@@ -212,8 +213,12 @@ class server {
       });
     {
       std::unique_lock hold(waiting->lock);
+      // All has been said when the spread is over; a client that neither answers the close nor goes
+      // away is not waited for much longer.
       waiting->changed.wait_for(
-          hold, std::chrono::milliseconds(std::max<std::int64_t>(0, left_ms(until) - 1000)),
+          hold,
+          std::chrono::milliseconds(
+              std::min(spread + linger_ms, std::max<std::int64_t>(0, left_ms(until) - 1000))),
           [&] { return waiting->open == 0; });
     }
     const bool good = runtime_->stop(
