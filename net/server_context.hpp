@@ -60,7 +60,7 @@ struct server_context {
   wall_clock now = system_now_ms;  // for token expiry and `at`
   std::string listen_authority;  // what the main listener is bound to, "127.0.0.1:8080"; set before
                                  // it accepts
-  http::services* http = nullptr;  // routes and secrets of the HTTP side; set before it accepts
+  http::services* http = nullptr;     // routes and secrets of the HTTP side; set before it accepts
   std::atomic<bool> stopping{false};  // the listener is closed; new upgrades are answered 503
 };
 
