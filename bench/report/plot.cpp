@@ -50,9 +50,12 @@ Axis logarithmic(double low, double high) {
   a.log = true;
   low = std::max(low, 0.01);
   high = std::max(high, low * 2);
-  a.low = std::pow(10, std::floor(std::log10(low)));
+  const double start = std::pow(10, std::floor(std::log10(low)));
+  a.low = start;
+  for (const double m : {2.0, 5.0})
+    if (start * m <= low) a.low = start * m;
   a.high = high * 1.1;
-  for (double decade = a.low; decade <= a.high; decade *= 10)
+  for (double decade = start; decade <= a.high; decade *= 10)
     for (const double m : {1.0, 2.0, 5.0})
       if (decade * m >= a.low && decade * m <= a.high) a.ticks.push_back(decade * m);
   return a;

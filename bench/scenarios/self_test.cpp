@@ -28,6 +28,10 @@ void between(std::vector<std::string>& wrong, const std::string& what, double go
                     " and " + number(high, 3));
 }
 
+// What a busy machine may add to a latency, judged by what it did to the harness itself meanwhile:
+// nothing takes away from a known delay, so lower bounds need no such slack.
+double slack(const RunResult& r) { return 30 + 4 * (r.figures.late.max + r.figures.lag.max); }
+
 struct WantedFaults {
   double lost = 0, duplicate = 0, out_of_order = 0, misrouted = 0;
   double echo_lost = 0;
@@ -65,9 +69,10 @@ std::vector<Case> cases() {
   const auto delayed = [](double delay) {
     return [delay](const RunResult& r, std::vector<std::string>& wrong) {
       faults(r, wrong, {});
-      between(wrong, "p50", r.figures.all.p50, delay, delay + 30);
-      between(wrong, "fastest", r.figures.all.min, delay, delay + 20);
-      between(wrong, "echo p50", r.figures.echo.p50, delay, delay + 30);
+      between(wrong, "p50", r.figures.all.p50, delay, delay + slack(r));
+      // The quickest of 120 tells delays of 5 and 20 ms apart however busy the machine is.
+      between(wrong, "fastest", r.figures.all.min, delay, delay + 14);
+      between(wrong, "echo p50", r.figures.echo.p50, delay, delay + slack(r));
       expect(wrong, "expected deliveries", static_cast<double>(r.figures.expected), 20 * 6);
       expect(wrong, "received deliveries", static_cast<double>(r.figures.received), 20 * 6);
       expect(wrong, "messages answered", static_cast<double>(r.figures.accepted), 20);
@@ -129,7 +134,7 @@ std::vector<Case> cases() {
          faults(r, wrong, {});
          expect(wrong, "unread notices timed", static_cast<double>(r.figures.unread.count), 20 * 3);
          expect(wrong, "unread notices missing", static_cast<double>(r.figures.unread.missing), 0);
-         between(wrong, "unread p50", r.figures.unread.p50, 1, 31);
+         between(wrong, "unread p50", r.figures.unread.p50, 1, 1 + slack(r));
        }},
       {"no fault, read marks",
        {},
@@ -169,17 +174,20 @@ std::vector<Case> cases() {
          faults(r, wrong, {});
          // 5 ms apart: while the server stands still the sender must go on, so that the stall shows
          // in many messages, not in one. A harness that waits for answers would hide it.
-         between(wrong, "echo of the stalled message", r.figures.echo_series[9], 300, 600);
-         between(wrong, "echo of the one sent 5 ms later", r.figures.echo_series[10], 250, 600);
-         between(wrong, "echo of the one sent 50 ms later", r.figures.echo_series[19], 200, 600);
-         between(wrong, "the last send's lateness, p99", r.figures.late.p99, 0, 100);
+         between(wrong, "echo of the stalled message", r.figures.echo_series[9], 300,
+                 400 + slack(r));
+         between(wrong, "echo of the one sent 5 ms later", r.figures.echo_series[10],
+                 290 - r.figures.late.max, 400 + slack(r));
+         between(wrong, "echo of the one sent 50 ms later", r.figures.echo_series[19],
+                 240 - r.figures.late.max, 400 + slack(r));
+         between(wrong, "lateness of half the sends", r.figures.late.p50, 0, 250);
        }},
       {"an instrument that lags 3 ms",
        {},
        [](Workload& w) { w.inject_lag = 3 * ms; },
        [](const RunResult& r, std::vector<std::string>& wrong) {
          faults(r, wrong, {});
-         between(wrong, "lag p50", r.figures.lag.p50, 2.5, 30);
+         between(wrong, "lag p50", r.figures.lag.p50, 2.5, 3 + slack(r));
          expect(wrong, "marked instrument-bound", r.figures.instrument_bound ? 1 : 0, 1);
        }},
       {"a quick instrument beside a slow server",
@@ -187,7 +195,7 @@ std::vector<Case> cases() {
        plain,
        [](const RunResult& r, std::vector<std::string>& wrong) {
          faults(r, wrong, {});
-         between(wrong, "p50", r.figures.all.p50, 100, 130);
+         between(wrong, "p50", r.figures.all.p50, 100, 100 + slack(r));
          // Marked or not is by the rule alone, on what was measured.
          const bool rule = r.figures.lag.p99 > std::max(r.figures.all.p95 / 10, 0.1);
          expect(wrong, "the mark follows the rule", r.figures.instrument_bound ? 1 : 0,
