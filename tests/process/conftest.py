@@ -1,7 +1,8 @@
 """Fixtures of the process tests: servers, one per module where possible, and what is looked at
 after every test: the clients' own findings, and that a fresh connection still works.
 
-Settings by environment: PARLEYD (the program), PARLEY_RECORD (a folder for every frame),
+Settings by environment: PARLEYD (the program), PARLEYD_FAULTS (one with fault injection, where
+PARLEYD has none; build/debug/parleyd else), PARLEY_RECORD (a folder for every frame),
 PARLEY_KEEP (keep data folders), PARLEY_SLOWNESS (stretch deadlines), CI.
 """
 
@@ -41,8 +42,8 @@ def binary():
 @pytest.fixture(scope="session")
 def faults(binary):
     """Skips (under CI: fails) where the binary has no fault injection."""
-    if not server_module.has_faults():
-        message = f"{BINARY} was built without -DPARLEY_FAULTS=ON"
+    if server_module.faulty_binary() is None:
+        message = f"neither {BINARY} nor build/debug/parleyd was built with -DPARLEY_FAULTS=ON"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)

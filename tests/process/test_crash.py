@@ -138,7 +138,7 @@ def test_sigkill_under_load(make_server):
           f"ready after {max(starts, default=0):.2f} s at most")
     assert not found, f"seed {SEED}: {len(found)} violations:\n" + "\n".join(found[:20])
     # a run in which nothing happened proves nothing
-    assert acknowledged >= 20 * ROUNDS and unknown >= ROUNDS // 3 and moves >= ROUNDS // 2
+    assert acknowledged >= 5 * ROUNDS and unknown >= ROUNDS // 3 and moves >= ROUNDS // 2
     assert sorted(starts)[len(starts) // 2] <= 1.0 * SLOWNESS
     done = server.cli("check")
     assert done.returncode == 0, done

@@ -30,21 +30,24 @@ _ENV = {k: v for k, v in os.environ.items()
         if not k.startswith("PARLEY_") and "proxy" not in k.lower()}
 
 
-def run(*args, timeout=30.0, env=None, input=None):
+def run(*args, timeout=30.0, env=None, input=None, binary=None):
     """Run `parleyd ARGS` to its end; a CompletedProcess with text output."""
-    return subprocess.run([BINARY, *args], capture_output=True, text=True, input=input,
+    return subprocess.run([binary or BINARY, *args], capture_output=True, text=True, input=input,
                           timeout=timeout, env={**_ENV, **(env or {})})
 
 
-_faults = None
+_faulty = None
 
 
-def has_faults():
-    """Whether this binary was built with fault injection (`parleyd version` says so)."""
-    global _faults
-    if _faults is None:
-        _faults = "faults: on" in run("version").stdout
-    return _faults
+def faulty_binary():
+    """A parleyd with fault injection (its `version` says so): PARLEYD itself, PARLEYD_FAULTS, or
+    the one of build/debug. None where there is none."""
+    global _faulty
+    if _faulty is None:
+        named = [BINARY, os.environ.get("PARLEYD_FAULTS"), str(ROOT / "build" / "debug" / "parleyd")]
+        _faulty = next((b for b in named if b and os.access(b, os.X_OK)
+                        and "faults: on" in run("version", binary=b).stdout), "")
+    return _faulty or None
 
 
 class User:
@@ -68,7 +71,7 @@ class User:
 class Server:
     """One parleyd on random ports and a data folder.
 
-    sets: {key: value} given as --set. faults: text for PARLEY_FAULTS. wrapper: words put before
+    sets: {key: value} given as --set. faults: text for PARLEY_FAULTS (of a binary that has them). wrapper: words put before
     the command (strace). config: text of a TOML file.
     """
 
@@ -80,7 +83,8 @@ class Server:
         self.env = dict(env or {})
         if faults:
             self.env["PARLEY_FAULTS"] = faults
-        self.wrapper, self.binary = list(wrapper), binary or BINARY
+        self.wrapper = list(wrapper)
+        self.binary = binary or (faulty_binary() if faults else None) or BINARY
         self.errors = self.data.parent / (self.data.name + ".log")
         self.stdout = self.data.parent / (self.data.name + ".out")
         self.allowed = []
