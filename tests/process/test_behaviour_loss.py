@@ -13,11 +13,10 @@ import pytest
 from parley import metrics
 from parley.chat import Chat
 from parley.frames import PONG
-from parley.wait import keep, until
+from parley.wait import SANITIZED, keep, until
 
 SETS = {"limits.in_flight": 1000, "presence.grace_ms": 1000}
 BEATS = {**SETS, "limits.ping_interval_s": 1, "limits.ping_timeout_s": 1}
-pytestmark = pytest.mark.quick
 
 
 @pytest.fixture
@@ -39,6 +38,7 @@ def fill(client, room, count, tag="m", text=None):
     return seq
 
 
+@pytest.mark.quick
 def test_resume_after_more_than_a_page(server, pair):
     """23: exactly the missed ones, once, in order."""
     a, b, room = pair
@@ -125,6 +125,7 @@ def test_history_limits(server, pair):
     assert len(rest["messages"]) == 50 and rest["more"] is False
 
 
+@pytest.mark.quick
 def test_system_events_do_not_block_paging(server):
     """28: two messages with 60 joins and leaves between them: both are found, `more` is right."""
     a = server.user()
@@ -184,6 +185,7 @@ def test_live_right_after_a_resume(server, pair):
         reader.cut()
 
 
+@pytest.mark.quick
 def test_resume_while_others_write(server, pair):
     """35, 40: 60 resumes under 30 writers; replay and live join without hole or repeat."""
     a, b, room = pair
@@ -219,6 +221,7 @@ def test_resume_while_others_write(server, pair):
     del room
 
 
+@pytest.mark.quick
 def test_retries(server, pair):
     """36: one message, one seq, however often, from wherever; another's same nonce is its own."""
     a, b, room = pair
@@ -240,6 +243,7 @@ def test_retries(server, pair):
     assert [m["text"] for m in page] == ["once", "mine"]
 
 
+@pytest.mark.quick
 def test_fifty_retries_at_once(server, pair):
     """36: 50 at the same time, over five connections."""
     a, _, room = pair
@@ -252,6 +256,7 @@ def test_fifty_retries_at_once(server, pair):
     assert len(clients[0].request("history", room=room)["messages"]) == 1
 
 
+@pytest.mark.quick
 def test_retry_after_a_kill(make_server):
     """36: the nonce outlives the process."""
     server = make_server()
@@ -349,7 +354,7 @@ def test_a_client_that_reads_nothing(make_server):
     sessions = lambda: [s for s in server.admin.get("/admin/sessions").json["sessions"]
                         if s["user"] == b.id]
     until(lambda: not sessions(), 15, "the slow session is gone", pump=[source], every=0.1)
-    assert grown < 64 * 1024, f"{grown} KiB"
+    assert grown < 64 * 1024 or SANITIZED, f"{grown} KiB"
     assert reader.wait_end(15) in (4008, "reset")
     if reader.ended == 4008:
         assert reader.parser.closed

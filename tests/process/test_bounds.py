@@ -13,9 +13,7 @@ from parley import metrics, store, ws
 from parley.chat import Chat
 from parley.frames import PING, PONG, build
 from parley.http import HttpConnection
-from parley.wait import keep, until
-
-pytestmark = pytest.mark.quick
+from parley.wait import SANITIZED, SLOWNESS, keep, until
 
 
 class SlowLink:
@@ -88,6 +86,7 @@ def test_replay_over_a_slow_link(make_server):
     link.close()
 
 
+@pytest.mark.quick
 def test_in_flight_window(make_server):
     """Over the window the server stops reading; nothing is refused and nothing lost."""
     server = make_server(sets={"limits.in_flight": 4})
@@ -109,6 +108,7 @@ def test_in_flight_window(make_server):
     assert max(seen) <= 4
 
 
+@pytest.mark.quick
 def test_outgoing_bound(make_server):
     """Too much waits for a session: `bye`, 4008, and the others are not kept waiting."""
     server = make_server(sets={"limits.outgoing_bytes": 65536, "limits.in_flight": 500})
@@ -129,7 +129,7 @@ def test_outgoing_bound(make_server):
     until(lambda: not sessions(), 10, "the slow session is gone", every=0.1)
     begun = time.monotonic()
     assert slow.wait_end(15) in (4008, "reset")
-    assert time.monotonic() - begun < 12
+    assert time.monotonic() - begun < 12 * SLOWNESS
     head = source.send_message(room, "end")["seq"]
     quick.wait_seq(room, head, 20)
 
@@ -151,6 +151,7 @@ def test_outgoing_age(make_server):
     assert slow.wait_end(15) in (4008, "reset")
 
 
+@pytest.mark.quick
 def test_message_rate(make_server):
     """Over the burst a user is refused with rate_limited and a time, on every session and door."""
     server = make_server(roomy=False, sets={"limits.messages_per_s": 5, "limits.messages_burst": 10})
@@ -187,7 +188,7 @@ def test_heart_beat(make_server):
     begun = time.monotonic()
     until(lambda: client.close_frame is not None or client.ended, 8, pump=[client])
     client.wait_closed(4009)
-    assert 1.5 < time.monotonic() - begun < 6
+    assert 1.5 < time.monotonic() - begun < 6 * SLOWNESS
     assert any(f.get("ev") == "bye" and f["code"] == 4009 for f in client.log)
 
 
@@ -224,6 +225,7 @@ def test_ping_rate_is_configurable(make_server):
     assert client.wait_end(3) == 1008
 
 
+@pytest.mark.quick
 def test_reload(make_server):
     """HUP: limits of the file count at once, for living sessions too; a bad file changes nothing."""
     base = "[limits]\ntext_code_points = {n}\nmessages_per_s = 100000\nmessages_burst = 100000\n"
@@ -283,7 +285,7 @@ def test_descriptors_and_memory_come_back(make_server):
             (client.close, client.cut, client.abort)[i % 3]()
     until(lambda: not server.admin.get("/admin/sessions").json["sessions"], 10)
     until(lambda: server.fds() <= fds + 2, 10, lambda: f"{server.fds()} descriptors, {fds} before")
-    until(lambda: server.rss() <= rss + 16 * 1024, 10, lambda: f"{rss} KiB -> {server.rss()} KiB")
+    until(lambda: server.rss() <= rss + 16 * 1024 or SANITIZED, 10, lambda: f"{rss} KiB -> {server.rss()} KiB")
     actors = server.admin.get("/admin/actors").json["actors"]
     assert not [x for x in actors if x["kind"] == "session"]
 

@@ -15,7 +15,7 @@ import pytest
 from parley import utf8
 from parley.chat import Chat
 from parley.frames import BINARY, CLOSE, CONT, PING, PONG, TEXT, build
-from parley.wait import until
+from parley.wait import SANITIZED, SLOWNESS, until
 from parley.ws import WebSocket
 
 SETS = {"limits.message_ms": 1500}
@@ -151,7 +151,7 @@ def test_empty_fragments_without_end(server, client, alive):
     assert client.wait_end(6) in (1008, 1009, "reset", "eof")
     if client.close_frame is not None:  # by their number, not by the message's deadline
         assert b"fragment" in client.close_frame.payload
-    assert server.cpu() - cpu < 2
+    assert server.cpu() - cpu < 2 * SLOWNESS
     alive()
 
 
@@ -172,7 +172,7 @@ def test_fragment_and_then_silence(client):
 
     until(ended, 6, "close of the half message", every=0.05)
     dies(client, 1008)
-    assert 1.0 < time.monotonic() - begun < 4
+    assert 1.0 < time.monotonic() - begun < 4 * SLOWNESS
 
 
 @pytest.mark.parametrize("data", [b"c0 80", b"ed a0 80", b"f4 90 80 80", b"e2 82"],
@@ -247,7 +247,7 @@ def test_ping_flood(server, echo, client, alive):
     assert pongs == [b"%d" % i for i in range(len(pongs))]
     t0 = time.monotonic()
     other.send_message(echo[1], "calm")
-    assert time.monotonic() - t0 < 0.5
+    assert time.monotonic() - t0 < 0.5 * SLOWNESS
     alive()
 
 
@@ -259,7 +259,7 @@ def test_pings_without_reading(server, echo):
         client.sock.settimeout(5)
         for _ in range(3000):
             client.sock.sendall(build(PING, b"x" * 125) * 200)
-    assert server.rss() - rss < 8 * 1024
+    assert server.rss() - rss < 8 * 1024 or SANITIZED
 
 
 def test_unsolicited_pongs(server, client, alive):
@@ -276,7 +276,7 @@ def test_unsolicited_pongs(server, client, alive):
             client.fence()
         except (EOFError, OSError):
             assert client.ended in (1008, "reset", "eof")
-    assert server.cpu() - cpu < 3
+    assert server.cpu() - cpu < 3 * SLOWNESS
     alive()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from parley import frames, ws
 from parley.chat import Chat
-from parley.wait import until
+from parley.wait import SANITIZED, SLOWNESS, until
 from parley.ws import Refused, WebSocket
 
 SETS = {"server.public_url": "https://chat.example", "limits.head_timeout_ms": 1500,
@@ -119,7 +119,7 @@ def test_many_protocols(server, alive):
     names = ", ".join(f"proto{i}" for i in range(50)) + ", parley.v1, "
     names += ", ".join(f"more{i}" for i in range(49))
     client = WebSocket.open(server.address, protocol=names)
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 0.5 * SLOWNESS
     assert dict(client.headers)["sec-websocket-protocol"] == "parley.v1"
     client.close()
     try:
@@ -135,7 +135,7 @@ def test_many_protocols(server, alive):
         client.close()
     except Refused as answer:
         assert answer.status in (400, 431)
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 0.5 * SLOWNESS
     alive()
 
 
@@ -174,7 +174,7 @@ def test_slow_heads(server):
         return not open_socks
 
     until(all_ended, 6, lambda: f"{len(open_socks)} slow heads still open", every=0.05)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 5 * SLOWNESS
     assert statistics.quantiles(times, n=100)[98] <= 0.5 if len(times) > 1 else times[0] <= 0.5
     for sock in slow:
         sock.close()
@@ -197,7 +197,7 @@ def test_trickling_does_not_move_the_deadline(server):
             return True
 
     until(ended, 6, "trickling head ended", every=0.05)
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 4 * SLOWNESS
     sock.close()
 
 
@@ -211,7 +211,7 @@ def test_nothing_sent(server):
             pass
     except ConnectionError:
         pass
-    assert 1.0 < time.monotonic() - begun < 4
+    assert 1.0 < time.monotonic() - begun < 4 * SLOWNESS
     sock.close()
 
 
@@ -224,8 +224,8 @@ def test_no_hello(server):
     for client in clients:
         assert client.wait_end(5) == 4001
         assert all(f.get("ev") == "bye" for f in client.log), client.log
-    assert time.monotonic() - begun < 4
-    assert grown / 300 <= 24, f"{grown / 300:.1f} KiB per silent connection"
+    assert time.monotonic() - begun < 4 * SLOWNESS
+    assert grown / 300 <= 24 or SANITIZED, f"{grown / 300:.1f} KiB per silent connection"
 
 
 @pytest.mark.parametrize("first", [

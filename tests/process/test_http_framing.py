@@ -10,7 +10,7 @@ import pytest
 
 from parley import ws
 from parley.http import HttpConnection
-from parley.wait import TimedOut, until
+from parley.wait import SLOWNESS, TimedOut, until
 
 SETS = {"limits.body_timeout_ms": 1500, "limits.head_timeout_ms": 1500}
 pytestmark = pytest.mark.quick
@@ -150,7 +150,7 @@ def test_body_over_the_limit(server, expect):
     lines = [JSON_TYPE, "Content-Length: 65537"] + (["Expect: 100-continue"] if expect else [])
     begun = time.monotonic()
     refused(server, head(server, *lines), {413})
-    assert time.monotonic() - begun < 1.4
+    assert time.monotonic() - begun < 1.4 * SLOWNESS
 
 
 def test_chunks_over_the_limit(server):
@@ -199,7 +199,7 @@ def test_slow_body(server):
             return b"\r\n\r\n" in connection.buffer
 
         until(answered, 6, "408", every=0.05)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 5 * SLOWNESS
         assert connection.response(2).status == 408
         assert connection.closed_within(3)
 

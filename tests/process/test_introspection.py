@@ -12,7 +12,6 @@ from parley import metrics
 from parley.http import HttpConnection
 from parley.wait import SLOWNESS, until
 
-pytestmark = pytest.mark.quick
 PATHS = ["/admin/actors", "/admin/rooms", "/admin/sessions", "/admin/storage", "/metrics", "/livez"]
 
 
@@ -130,6 +129,7 @@ def used(server):
     return a, b, room
 
 
+@pytest.mark.quick
 def test_promtool(server, used):
     if not shutil.which("promtool"):
         pytest.skip("promtool (package prometheus) is not installed")
@@ -183,6 +183,7 @@ def test_burst_shares_its_commits(server, used):
     assert (after - before) / 60 <= 0.5
 
 
+@pytest.mark.quick
 def test_single_forms(server, used):
     """Each list's single form tells the same thing; what is not there is 404."""
     a, b, room = used
@@ -206,6 +207,7 @@ def test_single_forms(server, used):
     del b
 
 
+@pytest.mark.quick
 def test_end_a_session(server, used):
     client = server.chat(used[0])
     session = client.welcome["session"]

@@ -15,10 +15,8 @@ import pytest
 
 from parley import store, tokens
 from parley.server import BINARY, Server, run
-from parley.wait import until
+from parley.wait import SLOWNESS, until
 from parley.ws import Refused
-
-pytestmark = pytest.mark.quick
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +127,7 @@ def test_bad_settings(words, env, part, tmp_path):
     assert part.lower() in done.stderr.lower()
 
 
+@pytest.mark.quick
 def test_token_without_and_beside_a_server(make_server):
     """One line, valid, the user made once; the same user whether the server runs or not."""
     server = make_server(start=False)
@@ -177,6 +176,7 @@ def test_user_commands_without_a_server(make_server):
     assert "carol" in run("user", "list", "--data", str(server.data)).stdout
 
 
+@pytest.mark.quick
 def test_check_finds_damage(make_server):
     """`check` is silent on a sound store and names what is wrong in another."""
     server = make_server()
@@ -229,6 +229,7 @@ def test_start_without_migrating(tmp_path):
 
 # one owner
 
+@pytest.mark.quick
 def test_second_owner(make_server):
     """It ends with 1 and names the holder; the first goes on."""
     server = make_server()
@@ -271,6 +272,7 @@ def test_no_database(tmp_path):
 
 # signals
 
+@pytest.mark.quick
 def test_term(make_server):
     """bye with a time of its own each, closes spread, what was accepted is done, exit 0 in 10 s."""
     server = make_server(sets={"server.drain_ms": 3000, "limits.in_flight": 500})
@@ -289,7 +291,7 @@ def test_term(make_server):
     assert all(b["code"] in (1001, 1012) and b["retry_after_ms"] >= 0 for b in byes)
     assert len({b["retry_after_ms"] for b in byes}) > 3
     assert server.wait(10) == 0
-    assert time.monotonic() - begun <= 10
+    assert time.monotonic() - begun <= 10 * SLOWNESS
     acked = {source.answers[i]["seq"] for i in ids
              if i in source.answers and source.answers[i].get("ok")}
     refused = [source.answers[i]["error"]["code"] for i in ids
@@ -317,6 +319,7 @@ def test_not_ready_while_stopping(make_server):
     assert server.process.returncode == 0
 
 
+@pytest.mark.quick
 def test_second_term(make_server):
     server = make_server(sets={"server.drain_ms": 8000})
     clients = [server.chat(u) for u in server.users(10)]
@@ -325,7 +328,7 @@ def test_second_term(make_server):
     begun = time.monotonic()
     server.signal(signal.SIGTERM)
     assert server.wait(3) in (0, 1)  # not everything was said goodbye to
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 2 * SLOWNESS
 
 
 def test_interrupt_and_idle_stop(make_server):
@@ -333,7 +336,7 @@ def test_interrupt_and_idle_stop(make_server):
     server = make_server()
     begun = time.monotonic()
     server.signal(signal.SIGINT)
-    assert server.wait(10) == 0 and time.monotonic() - begun < 5
+    assert server.wait(10) == 0 and time.monotonic() - begun < 5 * SLOWNESS
     server.start()
 
 
