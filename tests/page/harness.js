@@ -14,13 +14,16 @@ export const SHOTS = process.env.PARLEY_SHOTS ?? path.join(tmpdir(), 'parley-pag
 export const PASSWORD = 'correct horse battery';
 mkdirSync(SHOTS, { recursive: true });
 
+/** A deadline in ms; PARLEY_PATIENCE stretches all of them for a machine that is busy with other work. */
+export const deadline = (ms) => ms * (Number(process.env.PARLEY_PATIENCE) || 1);
+
 /** Resolves once `check()` is truthy, with its value; fails after `ms` and says `what` was awaited. */
-export async function until(what, check, ms = 15_000) {
-  const end = Date.now() + ms;
+export async function until(what, check, ms = 30_000) {
+  const end = Date.now() + deadline(ms);
   for (;;) {
     const value = await check();
     if (value) return value;
-    if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`);
+    if (Date.now() > end) throw new Error(`not within ${deadline(ms)} ms: ${what}`);
     await new Promise((r) => setTimeout(r, 20));
   }
 }
@@ -138,6 +141,7 @@ export class Server {
 
 export async function launch() {
   return chromium.launch({
+    timeout: deadline(60_000),
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
   });
@@ -149,7 +153,7 @@ export async function launch() {
  */
 export async function person(browser, server, { account, ...options } = {}) {
   const context = await browser.newContext({ locale: 'en-US', timezoneId: 'Asia/Tokyo', viewport: { width: 1280, height: 800 }, ...options });
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(deadline(30_000));
   await context.addInitScript(() => {
     window.__violations = [];
     document.addEventListener('securitypolicyviolation', (e) => window.__violations.push(`${e.violatedDirective} ${e.blockedURI}`));
@@ -263,7 +267,7 @@ export class Socket {
   request(op, fields = {}) {
     const id = this.next++;
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`${op}: no answer`)), 15_000);
+      const timer = setTimeout(() => reject(new Error(`${op}: no answer`)), deadline(30_000));
       const end = (f) => (v) => {
         clearTimeout(timer);
         f(v);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test, { after, afterEach, before } from 'node:test';
-import { Server, Socket, clean, enter, launch, leave, makeRoom, online, person, sendAll, shown, until, write } from './harness.js';
+import { Server, Socket, clean, deadline, enter, launch, leave, makeRoom, online, person, sendAll, shown, until, write } from './harness.js';
 
 let server;
 let browser;
@@ -144,7 +144,7 @@ test('more than a thousand missed: the page starts from the newest, and scrollin
   wire.refuse = false;
   await online(page);
   const all = await truth(bo, room);
-  await page.waitForFunction((n) => [...document.querySelectorAll('.message[data-seq]')].at(-1)?.dataset.seq === String(n), all.at(-1)[0], { timeout: 30_000 });
+  await page.waitForFunction((n) => [...document.querySelectorAll('.message[data-seq]')].at(-1)?.dataset.seq === String(n), all.at(-1)[0], { timeout: deadline(30_000) });
   await until('everything by scrolling up', async () => {
     await page.$eval('.scroller', (s) => { s.scrollTop = 0; });
     return page.$('.message-list >> text=This is where the conversation begins.');

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import test, { after, afterEach, before } from 'node:test';
-import { PASSWORD, Server, Socket, clean, enter, launch, leave, makeRoom, online, percentile, person, sendAll, shown, until, write } from './harness.js';
+import { PASSWORD, Server, Socket, clean, deadline, enter, launch, leave, makeRoom, online, percentile, person, sendAll, shown, until, write } from './harness.js';
 
 let server;
 let browser;
@@ -331,7 +331,7 @@ test('older messages load while scrolling up, and nothing on the screen jumps', 
       const top = scroller.getBoundingClientRect().top;
       const anchor = [...document.querySelectorAll('.message')].find((m) => m.getBoundingClientRect().bottom > top);
       const at = anchor.getBoundingClientRect().top;
-      const end = Date.now() + 10_000;
+      const end = Date.now() + 30_000;
       while (document.querySelectorAll('.message').length === n) {
         if (Date.now() > end) return NaN;
         await new Promise((r) => requestAnimationFrame(r));
@@ -418,7 +418,7 @@ test('typing, presence, members, names that change', async () => {
   await server.api('PATCH', '/me', { token: bo.token, body: { display_name: 'Bo the Second' } });
   await a.waitForFunction(() => document.querySelector('.message.other .sender').textContent === 'Bo the Second');
   await close(b);
-  await a.waitForSelector(`.panel li.off[data-user="${bo.user}"]`, { timeout: 20_000 });
+  await a.waitForSelector(`.panel li.off[data-user="${bo.user}"]`, { timeout: deadline(20_000) });
   await server.api('PATCH', '/me', { token: bo.token, body: { display_name: 'ボー' } });
   await clean(a);
   await close(a);

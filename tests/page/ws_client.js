@@ -16,7 +16,7 @@ export class WebSocket {
     this.socket = net.connect(Number(port), hostname);
     this.socket.setNoDelay(true);
     this.opened = new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error('handshake timed out')), 10_000);
+      const timer = setTimeout(() => reject(new Error('handshake timed out')), 30_000);
       this.socket.on('connect', () => {
         this.socket.write(
           `GET ${pathname} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
