@@ -173,6 +173,7 @@ enum class room_timer : std::uint8_t {
   typing,
   sync,
   idle,
+  passivate,
   members,
   users,
   count_

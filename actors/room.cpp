@@ -249,6 +249,12 @@ void room::on_tick(room_timer what) {
   case room_timer::idle:
     on_idle_tick();
     break;
+  case room_timer::passivate:
+    if (!passivating_) break;
+    ask_to_go();
+    if (passivating_ && ++passivate_tries_ >= passivate_tries) finish_passivate(false);
+    if (passivating_) arm(room_timer::passivate, retry_passivate);
+    break;
   case room_timer::count_:
     break;
   }
@@ -262,16 +268,9 @@ bool room::may_sleep() const {
 void room::on_idle_tick() {
   auto idle = std::chrono::seconds(std::max<std::int64_t>(1, settings().storage.room_idle_s));
   bool gone = life_ == life::missing || life_ == life::failed;
-  if (passivating_) {
-    ask_to_go();
-    if (passivating_ && ++passivate_tries_ >= passivate_tries) finish_passivate(false);
-  } else if (may_sleep() && (gone || clock().now() - last_use_ >= idle)) {
-    ask_to_go();
-  }
-  arm(room_timer::idle, passivating_ ? std::chrono::nanoseconds(retry_passivate)
-                        : gone
-                            ? std::chrono::nanoseconds(missing_stays)
-                            : std::min<std::chrono::nanoseconds>(idle, std::chrono::seconds(10)));
+  if (may_sleep() && (gone || clock().now() - last_use_ >= idle)) ask_to_go();
+  arm(room_timer::idle, gone ? std::chrono::nanoseconds(missing_stays)
+                             : std::min<std::chrono::nanoseconds>(idle, std::chrono::seconds(10)));
 }
 
 void room::ask_to_go() {
@@ -309,7 +308,7 @@ void room::on_passivate(const passivate_now& p) {
   passivating_ = p.then;
   passivate_tries_ = 0;
   ask_to_go();
-  if (passivating_) delayed_send(this, retry_passivate, room_tick{room_timer::idle});
+  if (passivating_) arm(room_timer::passivate, retry_passivate);
 }
 
 void room::finish_passivate(bool yes) {

@@ -210,6 +210,8 @@ class runtime_impl final : public runtime {
   bool end_session(const std::string& session) override {
     auto s = ctx_->sessions.find(session);
     if (!s) return false;
+    // Ended once: whoever looks again finds none, whatever its socket still does.
+    ctx_->sessions.remove(session);
     caf::anon_send(s->actor, parley::end_session{1008, "closed by the administrator"});
     return true;
   }
