@@ -475,8 +475,26 @@ class session final : public std::enable_shared_from_this<session> {
     });
   }
 
+  // Bytes that have arrived and were not announced yet; false where there are none.
+  bool take_what_is_there() {
+    if (eof_ || (at_ != at::head && at_ != at::body) || in_.size() >= in_max) return false;
+    thread_local std::array<char, 16384> piece;
+    error_code why;
+    const auto n = socket_.read_some(asio::buffer(piece), why);
+    if (why || n == 0) return false;  // an end or an error is told by the read that waits
+    counters().bytes_in.add(static_cast<std::int64_t>(n));
+    if (in_.empty() && at_ == at::head && requests_ > 0) since_ = now();
+    in_.append(piece.data(), n);
+    return true;
+  }
+
   void timed_out() {
     if (now() < deadline()) return arm();
+    // Where this thread was held up, what came in time may still lie in the kernel: it counts.
+    if (take_what_is_there()) {
+      pump();
+      if (at_ == at::gone || now() < deadline()) return;
+    }
     const bool quiet =
         at_ == at::lingering || writing_ || !slots_.empty() || (at_ == at::head && in_.empty());
     if (quiet) return end();
