@@ -104,7 +104,7 @@ def test_many_logins_at_once(make_server):
     assert set(got) <= {200, 429, 503}, got
     assert got.count(200) >= 8 and got.count(503) + got.count(429) > 0
     assert all(int(after) >= 1 for s, after in statuses if s != 200)
-    assert statistics.median(times) < 0.25
+    assert statistics.median(times) < 0.25 * SLOWNESS
     assert login(server, name).status == 200
 
 

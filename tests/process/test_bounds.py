@@ -154,16 +154,18 @@ def test_outgoing_age(make_server):
 @pytest.mark.quick
 def test_message_rate(make_server):
     """Over the burst a user is refused with rate_limited and a time, on every session and door."""
-    server = make_server(roomy=False, sets={"limits.messages_per_s": 5, "limits.messages_burst": 10})
+    server = make_server(roomy=False, sets={"limits.messages_per_s": 1, "limits.messages_burst": 10})
     a, b = server.users(2)
     room = server.room(a, b)
     client, second = server.chat(a), server.chat(a)
+    begun = time.monotonic()
     ids = client.batch([("message.send", {"room": room, "nonce": f"r{i}", "text": "x"})
                         for i in range(30)])
     answers = [client.answer(i) for i in ids]
     ok = [x for x in answers if x.get("ok")]
     errors = [x["error"] for x in answers if "error" in x]
-    assert 10 <= len(ok) <= 13 and {e["code"] for e in errors} == {"rate_limited"}
+    assert 10 <= len(ok) <= 11 + (time.monotonic() - begun)
+    assert {e["code"] for e in errors} == {"rate_limited"}
     assert all(e["retry_after_ms"] > 0 for e in errors)
     second.refused("message.send", "rate_limited", room=room, nonce="s", text="x")
     answer = a.api.post(f"/rooms/{room}/messages", {"text": "x", "nonce": "h"})
@@ -278,13 +280,14 @@ def test_descriptors_and_memory_come_back(make_server):
     for user in users:
         server.chat(user, enter={room: 0}).close()
     until(lambda: not server.admin.get("/admin/sessions").json["sessions"], 5)
-    fds, rss = server.fds(), server.rss()
+    sockets, rss = server.sockets(), server.rss()
     for _ in range(3):
         clients = [server.chat(users[i % 5], enter={room: 0}, sample=True) for i in range(150)]
         for i, client in enumerate(clients):
             (client.close, client.cut, client.abort)[i % 3]()
     until(lambda: not server.admin.get("/admin/sessions").json["sessions"], 10)
-    until(lambda: server.fds() <= fds + 2, 10, lambda: f"{server.fds()} descriptors, {fds} before")
+    until(lambda: server.sockets() <= sockets, 10,
+          lambda: f"{server.sockets()} sockets, {sockets} before")
     until(lambda: server.rss() <= rss + 16 * 1024 or SANITIZED, 10, lambda: f"{rss} KiB -> {server.rss()} KiB")
     actors = server.admin.get("/admin/actors").json["actors"]
     assert not [x for x in actors if x["kind"] == "session"]

@@ -259,8 +259,15 @@ class Server:
         text = pathlib.Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text).group(1))
 
-    def fds(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
+    def sockets(self):
+        """How many sockets it holds."""
+        count = 0
+        for name in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                count += os.readlink(f"/proc/{self.pid}/fd/{name}").startswith("socket:")
+            except OSError:  # closed meanwhile
+                pass
+        return count
 
     def cpu(self):
         """CPU seconds used so far."""
