@@ -127,6 +127,8 @@ class Engine {
   Recording finish();
 
   std::uint64_t delivered() const;
+  /// Messages sent so far; only while no send is under way.
+  std::uint64_t sent() const { return sent_.size(); }
   const std::vector<SessionTimes>& times() const { return times_; }
   const std::vector<SessionPlan>& plans() const { return plans_; }
 

@@ -296,7 +296,7 @@ std::string bars_table(const std::vector<Bar>& bars) {
   for (const auto& b : bars)
     table.row({b.what, b.told ? number(b.value) + (b.unit.empty() ? "" : " " + b.unit) : "n/a",
                b.bar + (b.unit.empty() || !b.told ? "" : " " + b.unit),
-               !b.told  ? "not told"
+               !b.told  ? "no figure"
                : b.pass ? "pass"
                         : "FAIL"});
   return table.text();
