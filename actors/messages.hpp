@@ -194,10 +194,6 @@ struct replay_drained {
 };
 
 // ---- people
-struct hello_rejected {
-  failure why;
-  int close_code = 4001;
-};
 struct hello_ok {
   profile who;
   std::shared_ptr<rate_bucket> bucket;

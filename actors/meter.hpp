@@ -26,12 +26,6 @@ struct meter {
 };
 using meter_ptr = std::shared_ptr<meter>;
 
-/// Of one kind of actors: mailboxes and handler times together.
-struct kind_view {
-  std::string kind;
-  std::int64_t actors = 0, mailbox = 0, handled = 0, max_handler_us = 0;
-};
-
 /// All meters. An entry leaves when its actor does. One mutex, taken at spawn, at the end and for a
 /// snapshot.
 class meter_table {

@@ -2,6 +2,7 @@
 // ws_connection.cpp implements it over Beast; tests may over anything. Lives on one I/O thread;
 // nobody else may touch it.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -69,10 +70,13 @@ class connection : public std::enable_shared_from_this<connection>, public out_q
   std::int64_t due_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t unread_at_ =
       std::numeric_limits<std::int64_t>::min() / 2;  // when `unread` was last sent
+  std::atomic<std::int64_t>* entered_ = nullptr;  // how many rooms it is active in, for the admin
   bool greeted_ = false, flushing_ = false, over_ = false, left_ = false, telling_ = false;
 
  public:
   const connection_id& id() const { return id_; }
+  /// Where to show how many rooms it has entered; outlives the connection.
+  void show_entered_in(std::atomic<std::int64_t>* cell) { entered_ = cell; }
   bool greeted() const { return greeted_; }
 };
 

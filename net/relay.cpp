@@ -600,6 +600,7 @@ void relay_loop::place_in(connection& c, room_entry& room, place where, const nu
   if (where == place::active) {
     m->position = static_cast<std::uint32_t>(room.active.size());
     room.active.push_back({&c, c.user_});
+    if (c.entered_) c.entered_->fetch_add(1, std::memory_order_relaxed);
   } else if (where == place::passive) {
     m->position = static_cast<std::uint32_t>(room.passive.size());
     room.passive.push_back({&c, c.user_, false, base});
@@ -613,6 +614,7 @@ void relay_loop::unplace(connection& c, connection::membership& m) {
   const bool fixed = !room.fan.empty();
   if (fixed && m.where != place::entering) room.dead_slots = true;
   if (m.where == place::active) {
+    if (c.entered_) c.entered_->fetch_sub(1, std::memory_order_relaxed);
     if (fixed) {
       room.active[m.position].who = nullptr;
     } else {

@@ -149,6 +149,7 @@ void ws_connection::start(std::string_view raw_head, std::string leftover,
   channel_.listener = this;
   channel_.totals = &io_.sockets().totals();
   channel_.show_in(&card_->queued_bytes, &card_->queued_frames);
+  show_entered_in(&card_->rooms_entered);
   settings_changed();
   // All time-outs are ours, by the thread's tick; Beast's would arm a timer for every read.
   ws_.set_option(ws::stream_base::timeout{ws::stream_base::none(), ws::stream_base::none(), false});

@@ -230,3 +230,20 @@ def test_admin_answers_under_load(server, used):
     probe.check(25, 0.25)
     for client in clients:
         client.fence(30)
+
+
+@pytest.mark.quick
+def test_a_session_tells_how_many_rooms_it_has_entered(server):
+    user = server.user()
+    first, second = server.room(user), server.room(user)
+    client = server.chat(user)
+    path = f"/admin/sessions/{client.welcome['session']}"
+    rooms = lambda: server.admin.get(path).json["rooms"]
+    assert rooms() == 0
+    client.request("room.enter", room=first)
+    client.request("room.enter", room=second)
+    until(lambda: rooms() == 2, 2)
+    client.request("room.enter", room=second)
+    until(lambda: rooms() == 2, 2)
+    client.request("room.exit", room=first)
+    until(lambda: rooms() == 1, 2)
